@@ -185,7 +185,7 @@ class AfterPreemption:
         session = self._session
         self._trials += 1
         self._looks += _LOOKS_OF_A_TRIAL * len(victims)
-        with session.tentative():
+        with session.without_requeue():
             statement = session.statement()
             for victim in victims:
                 statement.evict(victim, "")

@@ -63,7 +63,7 @@ def _try(
     session: Session, topology: Topology, queue: QueueInfo, job: JobInfo, tasks: Sequence[TaskInfo], value: str
 ) -> Trial:
     topology.pin(job, value)
-    with session.tentative():
+    with session.without_requeue():
         statement = session.statement()
         for task in reversed(tasks):
             _place(session, statement, queue, task)

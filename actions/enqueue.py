@@ -109,10 +109,10 @@ def _unadmitted(session: Session) -> list[JobInfo]:
     cluster = session.cluster
     return [
         job
-        for job in cluster.queue_ledger.unadmitted.values()
+        for job in cluster.queue_cache.unadmitted.values()
         if not is_unschedulable(job, cluster)
         and job.spec.has_group
         and job.queue in cluster.queues
-        and not job.barred
-        and not session.leaves_alone(job)
+        and not job.blocked
+        and not session.is_paused(job)
     ]

@@ -40,8 +40,8 @@ def what_holds_up(job: JobInfo) -> ConditionReason:
     """What a gang waits for: room on nodes, if it could start once those have it that lack nothing else."""
     kept = [t for t in job.waiting.values() if t.refusal is not None and t.refusal.step is not Step.GANG]
     kept = [task for task in kept if waits_for(task) is not ConditionReason.UNSCHEDULABLE]
-    if kept and job.fitting:
-        kept = [task for task in kept if task.uid not in job.fitting]
+    if kept and job.placed_in_last_try:
+        kept = [task for task in kept if task.uid not in job.placed_in_last_try]
     if not kept or _enough_without(job, kept):
         return ConditionReason.UNSCHEDULABLE
     found = waits_for(min(kept, key=lambda task: task.key))
@@ -74,7 +74,7 @@ def report_gang(
     ``left`` are members that were not tried, ``found_room`` has the uids of all that found a place, now or once others
     have left, and ``ended`` states why the search for a placement of the whole gang ended before it was through.
     """
-    job.fitting = frozenset(task.uid for task in placed)
+    job.placed_in_last_try = frozenset(task.uid for task in placed)
     others = [t for t in job.waiting.values() if t.refusal is not None and t.refusal.step is not Step.GANG]
     if found_room:
         others = [t for t in others if t.uid not in found_room]
@@ -91,7 +91,7 @@ def report_gang(
 def _gang_waits(job: JobInfo, placed: int, origin: Verdict | None, held_up: ConditionReason, ended: str) -> Verdict:
     if job.is_native:
         return Verdict(Step.GANG, "gang", Scope.JOB, "FailedScheduling", WAITS_FOR_GROUP, shown_as=held_up)
-    ready = sum(1 for task in job.tasks.values() if IS_READY[task.status] and task.uid not in job.fitting)
+    ready = sum(1 for task in job.tasks.values() if IS_READY[task.status] and task.uid not in job.placed_in_last_try)
     message = (
         f'gang of PodGroup "{job.key}" waits: {job.spec.min_available} of its {len(job.tasks)} pods have to start '
         f"together, {ready + placed} could now"

@@ -88,10 +88,12 @@ class KeptQuota(Generic[P]):
         """Whether the quota is enough for a pod beside the jobs with a promise."""
         clocks = self._session.clocks
         asked = tuple(reservation.job.key for reservation in concerned), task.template.id, task.queue
-        known = self._known.get((asked, clocks.standing))
+        known = self._known.get((asked, clocks.move_generation))
         if known is None:
             known = self._try(concerned, task)
-            self._known[asked, clocks.standing] = known  # what was tried is undone: it holds until something moves
+            self._known[asked, clocks.move_generation] = (
+                known  # what was tried is undone: it holds until something moves
+            )
         return known
 
     def _try(self, concerned: Sequence[P], task: TaskInfo) -> bool:
@@ -99,7 +101,7 @@ class KeptQuota(Generic[P]):
         self._book.is_trying = True
         try:
             with ExitStack() as stack:
-                stack.enter_context(self._session.tentative())
+                stack.enter_context(self._session.without_requeue())
                 placements = [stack.enter_context(self._charged(self._session, each)) for each in concerned]
                 trial = self._session.statement()
                 stack.callback(trial.discard)

@@ -18,9 +18,9 @@ from actions.victims.search import (
     KEEP_BUDGETS,
     LEAST_COST,
     VictimSearch,
+    fits_in_queue,
     preemptors,
     starving,
-    takes_on,
 )
 from actions.victims.spare import spare
 from volsched.framework.config.arguments import Argument
@@ -103,7 +103,7 @@ class PreemptAction:
     ) -> tuple[int, int] | None:
         """How many would go for a group in a domain, and run; None when it cannot have what it starts with there."""
         Topology.of(session).pin(job, value)
-        with session.tentative():
+        with session.without_requeue():
             trial = session.statement()
             self._feed(session, trial, queue, job, list(tasks))
             victims = [operation.task for operation in trial.operations if operation.kind == "evict"]
@@ -154,7 +154,7 @@ class PreemptAction:
             task,
             may_go,
             session.preemptable,
-            takes_on(session, queue, task),
+            fits_in_queue(session, queue, task),
             keeps_budgets=self._keeps_budgets,
             least_cost=self._least_cost,
             quiet=inside,

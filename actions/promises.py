@@ -81,7 +81,7 @@ def _goes_first(session: Session, statement: Statement, task: TaskInfo, node: No
     others = weaker(session, task, node)
     if not others or not session.has_room(task, node):
         return False
-    with session.tentative():
+    with session.without_requeue():
         start, aside, again = statement.checkpoint(), session.statement(), session.statement()
         for other in others:
             aside.displace(other)

@@ -18,9 +18,9 @@ from actions.victims.search import (
     KEEP_BUDGETS,
     LEAST_COST,
     VictimSearch,
+    fits_in_queue,
     preemptors,
     starving,
-    takes_on,
 )
 from volsched.framework.config.arguments import Argument
 from volsched.framework.native.gangs import may_preempt
@@ -126,7 +126,7 @@ class ReclaimAction:
             task,
             may_go,
             session.reclaimable_by_due if by_due else session.reclaimable,
-            takes_on(session, queue, task),
+            fits_in_queue(session, queue, task),
             needs_candidates=True,
             keeps_budgets=self._keeps_budgets,
             least_cost=self._least_cost,

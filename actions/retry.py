@@ -1,8 +1,8 @@
 """When a job that could not be placed is tried again: the clock, and all that is remembered so as not to try in vain.
 
-The clock is the cluster's. Its *requeue generation* changes when something happened that could let a waiting job in
-(``Cluster.wake``; kube-scheduler's queueing hints), its *changes* with what a session committed or the mirror took in.
-What is only tried and undone changes neither.
+The clock is the cluster's. Its *requeue generation* grows with each change that could let a waiting job in
+(``Cluster.wake``; kube-scheduler's queueing hints), its *change generation* with commits of a session and changes of
+the mirror. Tried and undone changes count in neither.
 
 ==============================  ==========================================  ===========================================
 what is remembered              of whom                                     until when
@@ -17,7 +17,7 @@ candidate nodes (``Latest``)    a task that is like the one before          anyt
 roles that failed               a role of a gang, which no node takes       the session is over with the job
 ==============================  ==========================================  ===========================================
 
-Beside these, a job over which a plugin failed is set aside for a time by the framework (``framework/boundary.py``).
+Beside these, the framework pauses a job over which a plugin failed (``framework/boundary.py``).
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ class VictimSearches:
 
     def add(self, action: str, jobs: Iterable[JobInfo]) -> None:
         """Remember that an action searched victims for some jobs."""
-        if self._changes != self._clocks.changes:
-            self._changes = self._clocks.changes
+        if self._changes != self._clocks.change_generation:
+            self._changes = self._clocks.change_generation
             self._searched.clear()
         self._searched.update((action, job.key) for job in jobs)
 
     def has(self, action: str, job: JobInfo) -> bool:
         """Return whether an action searched victims for a job, and nothing has changed since."""
-        return self._changes == self._clocks.changes and (action, job.key) in self._searched
+        return self._changes == self._clocks.change_generation and (action, job.key) in self._searched
 
 
 def note_searched(session: Session, jobs: Iterable[JobInfo]) -> None:
@@ -120,7 +120,7 @@ class Latest(Generic[Found]):
 
     def once(self, alike: object, look: Callable[[], Found]) -> Found:
         """Return what a look finds; the latest find again, when the next task is like the one before."""
-        key = (alike, self._cluster.clocks.standing)
+        key = (alike, self._cluster.clocks.move_generation)
         if self._known is not None and self._known[0] == key:
             return self._known[1]
         found = look()
@@ -135,7 +135,7 @@ class NoRoom(NamedTuple):
     """No node had room for any pod of a kind (see the engine), as nodes were then, whose facts have a version."""
 
     kind: Hashable
-    facts_version: tuple[int, int]
+    properties_version: tuple[int, int]
 
 
 class NoQuota(NamedTuple):
@@ -174,7 +174,7 @@ class Retry:
         self._cluster = cluster
         self._groups: dict[Hashable, EquivalentJobs] = {}
         self._refused: dict[tuple[int, str], _Refused] = {}
-        for job in cluster.queue_ledger.waiting.values():  # of groups of another configuration
+        for job in cluster.queue_cache.waiting.values():  # of groups of another configuration
             job.leave_equivalents()
 
     @classmethod
@@ -190,14 +190,14 @@ class Retry:
 
     def note_refused(self, session: Session, task: TaskInfo) -> None:
         """Remember what a task was told that no node takes, if that holds for its equals too."""
-        if session.engine.hopeless(task):
-            usage, kind = self._cluster.node_ledger.usage_log.end, session.engine.kind(task)
+        if session.engine.no_node_fits(task):
+            usage, kind = self._cluster.node_cache.usage_log.end, session.engine.kind(task)
             self._refused[task.template.id, task.queue] = _Refused(usage, kind, task.refusal)
 
     def refusal_of_equal(self, session: Session, task: TaskInfo) -> Verdict | None:
         """What an equal pod of the same queue was told that no node takes, when none was filled or emptied since."""
         found = self._refused.get((task.template.id, task.queue))
-        if found is None or found.usage != self._cluster.node_ledger.usage_log.end or task.nominated:
+        if found is None or found.usage != self._cluster.node_cache.usage_log.end or task.nominated:
             return None
         return found.verdict if found.kind == session.engine.kind(task) else None
 
@@ -240,8 +240,8 @@ class Retry:
             else:
                 del self._groups[key]
                 _dissolve(group)
-        waiting = (job for job in self._cluster.queue_ledger.waiting.values() if job.unschedulable_with is None)
-        return [job for job in waiting if job.unschedulable_at != generation and not job.barred]
+        waiting = (job for job in self._cluster.queue_cache.waiting.values() if job.unschedulable_with is None)
+        return [job for job in waiting if job.unschedulable_at != generation and not job.blocked]
 
     def _cause(self, session: Session, job: JobInfo, task: TaskInfo, placed: int) -> Cause | None:
         """Return what keeps all pods of a job from being placed, if it is one thing that can be asked about again."""
@@ -252,7 +252,7 @@ class Retry:
 
     def _no_room(self, session: Session, job: JobInfo, task: TaskInfo) -> NoRoom | None:
         kind = session.engine.kind(task)
-        hopeless = self.refusal_of_equal(session, task) is not None or session.engine.hopeless(task)
+        hopeless = self.refusal_of_equal(session, task) is not None or session.engine.no_node_fits(task)
         if not hopeless or not _all_of_kind(session, job, kind):
             return None
         return NoRoom(kind, session.properties_version)
@@ -287,7 +287,7 @@ def _no_quota(session: Session, job: JobInfo, task: TaskInfo, placed: int) -> No
 
 def _speaks_for_others(session: Session, task: TaskInfo, cause: Cause) -> bool:
     """Whether what holds of one pod holds of equal ones of its queue, too: quotas promise that, kinds may not."""
-    return isinstance(cause, NoQuota) or session.engine.speaks_for_queue(task)
+    return isinstance(cause, NoQuota) or session.engine.is_shared_in_queue(task)
 
 
 def _all_of_kind(session: Session, job: JobInfo, kind: Hashable) -> bool:
@@ -313,8 +313,8 @@ def _still_without_quota(session: Session, queue: QueueInfo, job: JobInfo, cause
 
 def _still_without_room(session: Session, job: JobInfo, cause: NoRoom, known: dict[Hashable, bool]) -> bool:
     """Ask once for each kind; when nodes' properties change there may be another reason to report."""
-    if cause.facts_version != session.properties_version or not _all_of_kind(session, job, cause.kind):
+    if cause.properties_version != session.properties_version or not _all_of_kind(session, job, cause.kind):
         return False
     if cause.kind not in known:
-        known[cause.kind] = session.engine.hopeless(next(iter(job.waiting.values())))
+        known[cause.kind] = session.engine.no_node_fits(next(iter(job.waiting.values())))
     return known[cause.kind]

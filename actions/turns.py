@@ -83,7 +83,7 @@ def considered(session: Session, jobs: Iterable[JobInfo], also: Iterable[JobInfo
     """Those of the jobs (and of others) that are admitted, complete and in a queue that they may use."""
     cluster = session.cluster
     for job in dict.fromkeys((*jobs, *also)):
-        if job.barred or job.queue not in cluster.queues or not (job.spec.has_group or job.spec.implicit):
+        if job.blocked or job.queue not in cluster.queues or not (job.spec.has_group or job.spec.implicit):
             continue
         if job.phase in ("", PENDING) and not job.spec.implicit:
             continue
@@ -129,7 +129,7 @@ def promote_all(session: Session) -> None:
     queues = session.queues
     for job in sorted(session.unadmitted_jobs(), key=lambda job: job.key):
         queue = queues.get(job.queue)
-        if session.leaves_alone(job):
+        if session.is_paused(job):
             continue
         if job.is_native and (is_unschedulable(job, session.cluster) or queue is None or not is_complete(session, job)):
             continue
@@ -138,7 +138,7 @@ def promote_all(session: Session) -> None:
         closed = closed_queue(queue, Step.ENQUEUE)
         if closed is None:
             session.promote(job)
-        elif not job.barred and not is_unschedulable(job, session.cluster):
+        elif not job.blocked and not is_unschedulable(job, session.cluster):
             with session.about(job):
                 session.refuse_job(job, closed)
                 mark_unschedulable(job, session.cluster)

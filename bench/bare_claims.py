@@ -22,8 +22,8 @@ from typing import Any, Final
 
 import msgspec
 
-from volsched.kube.client.client import MERGE_PATCH, Api
 from volsched.kube.client.credentials import Source
+from volsched.kube.client.rest import MERGE_PATCH, Api
 from volsched.kube.write.pod_bodies import binding_body
 from volsched.model.plan import Bind
 
@@ -102,7 +102,7 @@ def with_devices(work: list[Work], slices: list[Json]) -> Iterator[Work]:
         yield one
 
 
-class Binder:
+class PodWriter:
     """Sends the requests of one work after the other."""
 
     def __init__(self, api: Api, namespace: str, classes: list[Json]) -> None:
@@ -186,11 +186,11 @@ async def run(kubeconfig: str, namespace: str, in_flight: int) -> None:
     claims = await listed(api, f"{DEVICES}/namespaces/{namespace}/resourceclaims")
     pods = await listed(api, f"/api/v1/namespaces/{namespace}/pods")
     left = deque(with_devices(list(works(claims, pods, classes)), slices))
-    binder = Binder(api, namespace, classes)
+    pod_writer = PodWriter(api, namespace, classes)
 
     async def serve() -> None:
         while left:
-            await binder.serve(left.popleft())
+            await pod_writer.serve(left.popleft())
 
     most = max((len(work.pods) for work in left), default=1)
     await asyncio.gather(*(serve() for _ in range(max(1, in_flight // most))))

@@ -35,10 +35,10 @@ import msgspec
 from bench import cards, devices, neighbours, worlds
 from bench.common import Report, Stopwatch, garbage_as_in_run, parser
 from bench.plain import PlainPlugin
-from volsched.framework.columns.views import shown, shown_of
+from volsched.framework.columns.views import node_view, template_view
 from volsched.framework.config.configuration import PluginOption
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION
-from volsched.framework.engine.engine import Engine, FastEngine
+from volsched.framework.engine.fast import Engine, FastEngine
 from volsched.framework.rules import NodeCallbacks, NodeOrder, Predicate
 from volsched.framework.signature import Signature
 from volsched.model.cluster import Cluster
@@ -89,7 +89,7 @@ def plain(callback: Callback) -> Callback:
     view = callback.signature.pod
 
     def of_all(template: PodTemplate, node: NodeInfo) -> Any:
-        return callback.fn(shown_of(template, view), shown(callback.signature.node, node))
+        return callback.fn(template_view(template, view), node_view(callback.signature.node, node))
 
     if view == "task":
         return callback

@@ -31,7 +31,7 @@ from bench.common import Report, Stopwatch, garbage_as_in_run, parser
 from bench.devices import PER_NODE, VERSION, device_class
 from tools.controlplane import ApiServerError, ControlPlane, a_pod
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION
-from volsched.framework.engine.engine import FastEngine
+from volsched.framework.engine.fast import FastEngine
 from volsched.model.plan import Bind
 from volsched.registry import load_profile
 

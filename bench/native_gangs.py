@@ -21,7 +21,7 @@ from typing import Any
 from bench import live
 from bench.common import Report
 from tools.controlplane import ControlPlane
-from tools.controlplane.controlplane import free_port
+from tools.controlplane.plane import free_port
 
 CONTESTANTS = ("kube-scheduler", "volsched")
 SIZE = 50

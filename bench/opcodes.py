@@ -39,7 +39,7 @@ import numpy as np
 from bench import decisions, elements
 from bench.common import garbage_as_in_run, parser
 from bench.figures import MEASURES, RECORD, TOLERANCE, Amounts, Figures, Record, differences, percent, read, write
-from volsched.framework.engine.engine import FastEngine
+from volsched.framework.engine.fast import FastEngine
 from volsched.model.plan import Bind, StepRecorder
 from volsched.scheduler import Scheduler
 

@@ -29,9 +29,9 @@ from typing import Any, Final, Protocol
 from bench.common import Report, Stopwatch, parser
 from bench.openb import CARD, Machine, Wish, arrivals, machines, wishes
 from bench.packing_rules import FGD, BestFit, Place
-from volsched.mirror.mirror import Mirror
+from volsched.mirror.apply import Mirror
 from volsched.mirror.settings import MirrorSettings
-from volsched.model.changes import Gone
+from volsched.model.changes import Deleted
 from volsched.model.plan import Bind, StepRecorder
 from volsched.registry import load_profile
 from volsched.scheduler import Scheduler
@@ -117,7 +117,7 @@ class ByVolsched:
     def leave(self, _: Wish | None, token: dict[str, Any]) -> None:
         """Take a pod away."""
         meta = token["metadata"]
-        self._mirror.apply([Gone("Pod", meta["namespace"], meta["name"], meta["uid"])])
+        self._mirror.apply([Deleted("Pod", meta["namespace"], meta["name"], meta["uid"])])
 
 
 def a_machine(machine: Machine) -> dict[str, Any]:

@@ -24,13 +24,13 @@ from typing import Any, Final
 
 from bench import worlds
 from bench.common import Report, Stopwatch, garbage_as_in_run, memory_mib, parser
-from volsched.asking.known import KnownCluster
+from volsched.diagnose.cluster_snapshot import ClusterSnapshot
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION
-from volsched.model.changes import Change, Gone
+from volsched.model.changes import Change, Deleted
+from volsched.ui.access import WHOLE
 from volsched.ui.pages import VIEWS, Pages, View
-from volsched.ui.people import WHOLE
 from volsched.ui.picture import Live
-from volsched.ui.scoped import seen_by
+from volsched.ui.redaction import seen_by
 
 GANG: Final = 8
 QUEUES: Final = 20
@@ -98,7 +98,7 @@ def changes(nodes: int) -> dict[str, Changes]:
 
     def finished(turn: int) -> Sequence[Change]:
         name = f"run-{turn + 10:05}-0"
-        return [Gone("Pod", "default", name, f"pod-{name}")]
+        return [Deleted("Pod", "default", name, f"pod-{name}")]
 
     def gang(turn: int) -> Sequence[Change]:
         return list(worlds.puts(a_hopeless_gang(f"late-{turn:05}", turn % QUEUES)))
@@ -112,7 +112,7 @@ def changes(nodes: int) -> dict[str, Changes]:
     def burst(turn: int) -> Sequence[Change]:
         pods = [a_runner(f"burst-{turn}-{each}", "run-00002", (50 * turn + each) % nodes) for each in range(50)]
         names = [f"run-{500 + each:05}-{turn % GANG}" for each in range(50)]
-        return [*(Gone("Pod", "default", name, f"pod-{name}") for name in names), *worlds.puts(pods)]
+        return [*(Deleted("Pod", "default", name, f"pod-{name}") for name in names), *worlds.puts(pods)]
 
     return {"status": status, "bound": bound, "finished": finished, "gang": gang, "quota": quota, "burst": burst}
 
@@ -127,7 +127,7 @@ def main() -> None:
     given = flags.parse_args()
     report = Report("page", "CPU seconds of the page for a change, and bytes sent to three browsers")
     everything = list(worlds.puts(objects(given.nodes, given.running, given.waiting)))
-    live = Live(KnownCluster((), CONFIGURATION))
+    live = Live(ClusterSnapshot((), CONFIGURATION))
     browsers = Browsers(live)
     watch = Stopwatch()
     live.take(everything)
@@ -137,7 +137,7 @@ def main() -> None:
         for name, made in changes(given.nodes).items():
             report.add(**_measured(name, live, browsers, made, given.turns))
     watch = Stopwatch()
-    again = Live(KnownCluster((), CONFIGURATION))
+    again = Live(ClusterSnapshot((), CONFIGURATION))
     again.take(everything)
     Browsers(again).show()
     report.add(change="recounted", cpu_s=watch.cpu(), most_s=watch.cpu(), bytes=sent, whole=browsers.whole())

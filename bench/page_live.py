@@ -29,7 +29,7 @@ from bench import live
 from bench.common import Report, Stopwatch, cpu_seconds, memory_mib, parser, quantile
 from bench.page import CONFIGURATION
 from tools.controlplane import ControlPlane, a_pod
-from tools.controlplane.controlplane import free_port
+from tools.controlplane.plane import free_port
 
 GANG: Final = 8
 NAMESPACE: Final = "shown"

@@ -19,8 +19,8 @@ from typing import Any
 
 from bench import worlds
 from bench.common import Report, Stopwatch, parser
-from volsched.framework.engine.engine import FastEngine
-from volsched.model.changes import Bound, Change, Gone
+from volsched.framework.engine.fast import FastEngine
+from volsched.model.changes import Bound, Change, Deleted
 from volsched.model.plan import Bind, Evict, StepRecorder
 from volsched.registry import load_profile
 from volsched.scheduler import Scheduler
@@ -120,7 +120,7 @@ def _came_of(recorder: StepRecorder) -> list[Change]:
     for step in recorder.steps:
         match step:
             case Evict():
-                found.append(Gone("Pod", step.namespace, step.name, step.uid))
+                found.append(Deleted("Pod", step.namespace, step.name, step.uid))
             case Bind():
                 found.append(Bound(step.uid, step.node))
     return found

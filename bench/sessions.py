@@ -30,10 +30,10 @@ import msgspec
 from bench import cards, worlds
 from bench.common import Report, Stopwatch, memory_mib, parser, quantile
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION
-from volsched.framework.engine.engine import FastEngine
-from volsched.mirror.mirror import Mirror
+from volsched.framework.engine.fast import FastEngine
+from volsched.mirror.apply import Mirror
 from volsched.model import api
-from volsched.model.changes import Change, Gone, Put
+from volsched.model.changes import Change, Deleted, Put
 from volsched.model.plan import Bind, StepRecorder
 from volsched.registry import load_profile
 from volsched.run.loop import GC_THRESHOLDS, GC_THRESHOLDS_LISTING
@@ -158,7 +158,7 @@ def changes_of(variant: str, turn: int, nodes: int) -> list[Change]:
     """Let pods finish on 500 nodes and gangs come."""
     gone = [f"run-{(turn * 500 + index * 7) % nodes + 4 * nodes}" for index in range(500)]
     return [
-        *(Gone("Pod", "default", name, f"pod-{name}") for name in dict.fromkeys(gone)),
+        *(Deleted("Pod", "default", name, f"pod-{name}") for name in dict.fromkeys(gone)),
         *worlds.puts(dressed(variant)(arrivals(turn))),
     ]
 

@@ -33,7 +33,7 @@ from volsched.replay.runner import Replay, ReplayProgress, ReplaySettings
 from volsched.replay.summary import CARDS, Json, summary_of
 from volsched.replay.trace import parse_trace
 from volsched.simulation.documents import documents_in
-from volsched.simulation.manifests import Inventory, take_stock
+from volsched.simulation.manifests import Inventory, read_inventory
 
 SCHEDULER: Final = "volsched"
 PER_NODE: Final = 8
@@ -121,7 +121,7 @@ def cluster(nodes: int, queues: Sequence[str]) -> Inventory:
         }
         for name in queues
     ]
-    return take_stock(documents_in("bench", yaml.safe_dump_all(objects)))
+    return read_inventory(documents_in("bench", yaml.safe_dump_all(objects)))
 
 
 def _queues(text: str) -> list[str]:

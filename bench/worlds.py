@@ -9,8 +9,8 @@ import gc
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from volsched.framework.engine.engine import Engine, FastEngine
-from volsched.mirror.mirror import Mirror
+from volsched.framework.engine.fast import Engine, FastEngine
+from volsched.mirror.apply import Mirror
 from volsched.mirror.settings import MirrorSettings
 from volsched.model.changes import Change
 from volsched.model.cluster import Cluster

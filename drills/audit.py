@@ -105,7 +105,7 @@ class Gang:
     queue: str = ""
     members: dict[str, Json] = field(default_factory=dict)
     """Pods by uid."""
-    is_gone: bool = False
+    is_deleted: bool = False
     has_started: bool = False
     in_part_since: float | None = None
     was_told: bool = False
@@ -333,12 +333,12 @@ class Auditor:
                 take_in = self._see_deletion if what == "DELETED" else self._see_pod
                 take_in(thing)
             case "slices":
-                self._devices.see_slice(thing, is_gone=what == "DELETED")
+                self._devices.see_slice(thing, is_deleted=what == "DELETED")
             case "claims":
-                for words in self._devices.see_claim(thing, is_gone=what == "DELETED"):
+                for words in self._devices.see_claim(thing, is_deleted=what == "DELETED"):
                     self._find("devices", words)
             case "podgroups":
-                self._see_group(thing, is_gone=what == "DELETED")
+                self._see_group(thing, is_deleted=what == "DELETED")
             case "nodes" | "queues":
                 known = self._nodes if kind == "nodes" else self._queues
                 is_new = key_of(thing) not in known
@@ -490,11 +490,11 @@ class Auditor:
 
     # -- gangs ----------------------------------------------------------------------------------------------------
 
-    def _see_group(self, group: Json, *, is_gone: bool) -> None:
+    def _see_group(self, group: Json, *, is_deleted: bool) -> None:
         key = key_of(group)
         gang = self._gangs[key]
-        gang.is_gone = is_gone
-        if is_gone:
+        gang.is_deleted = is_deleted
+        if is_deleted:
             self._drop_if_over(key)
             return
         was = gang.queue
@@ -506,7 +506,7 @@ class Auditor:
         self._look_at(key, gang)
 
     def _drop_if_over(self, key: str) -> None:
-        if self._gangs[key].is_gone and not self._gangs[key].members:
+        if self._gangs[key].is_deleted and not self._gangs[key].members:
             del self._gangs[key]
 
     def _see_member(self, pod: Json) -> None:

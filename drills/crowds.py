@@ -29,8 +29,8 @@ from drills.report import Report
 from drills.world import World, delete_collection, wait_until
 from tests.cluster.scheduling import GROUPS, MANIFESTS, SYSTEM, Json, SchedulerProcess, VolschedProcess
 from tools.controlplane import a_pod
-from tools.controlplane.controlplane import free_port
 from tools.controlplane.faults import FaultProxy, FaultRule, Latency, server_error
+from tools.controlplane.plane import free_port
 from tools.patience import PATIENCE
 
 FIRST_SECONDS: Final = 2.0

@@ -36,9 +36,9 @@ class DeviceAudit:
         self._bound: dict[str, tuple[str, int, tuple[str, ...]]] = {}
         """By uid: name, version of the binding, and claims of a pod that is not judged yet."""
 
-    def see_slice(self, found: Json, *, is_gone: bool) -> None:
+    def see_slice(self, found: Json, *, is_deleted: bool) -> None:
         """Take a slice in."""
-        if is_gone:
+        if is_deleted:
             self.slices.pop(key_of(found), None)
         else:
             self.slices[key_of(found)] = found
@@ -49,10 +49,10 @@ class DeviceAudit:
             for consumer in claim.get("status", {}).get("reservedFor", ()):
                 self._reserved.setdefault((key_of(claim), consumer["uid"]), 0)
 
-    def see_claim(self, claim: Json, *, is_gone: bool) -> Iterator[str]:
+    def see_claim(self, claim: Json, *, is_deleted: bool) -> Iterator[str]:
         """Take a version of a claim in."""
         key = key_of(claim)
-        if is_gone:
+        if is_deleted:
             self.claims.pop(key, None)
             return
         before = self.claims.get(key)

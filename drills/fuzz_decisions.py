@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any, Final
 
 from volsched.mirror.settings import MirrorSettings
-from volsched.model.changes import Change, Gone, Put
+from volsched.model.changes import Change, Deleted, Put
 from volsched.model.values.resources import Resources
 from volsched.quota.demand import reserved_by
 from volsched.testing.builders import ClusterBuilder, Rig, a_cluster, a_rig
@@ -51,7 +51,9 @@ def decide_about(found: list[Any]) -> None:
     for rig in _rigs():
         rig.cycle(*_puts(found))
         _check(rig)
-        gone = [Gone(type(one).__name__, one.metadata.namespace, one.metadata.name, one.metadata.uid) for one in found]
+        gone = [
+            Deleted(type(one).__name__, one.metadata.namespace, one.metadata.name, one.metadata.uid) for one in found
+        ]
         rig.cycle(*gone)
         for aside in rig.mirror.quarantine.take_errors():
             raise aside.error or AssertionError(aside.message)
@@ -64,7 +66,7 @@ def _check(rig: Rig) -> None:
         asked = Resources.sum_of(task.template.request for task in job.tasks.values())
         if job.tasks and len(job.tasks) >= job.spec.min_available:
             wrong += [f"{job}: {n}" for n, amount in reserved_by(job).items() if amount > asked.get(n, 0)]
-        if job.queue and job.barred and job.placed_count and not job.spec.has_group and not job.is_native:
+        if job.queue and job.blocked and job.placed_count and not job.spec.has_group and not job.is_native:
             wrong.append(f"{job} counts in queue {job.queue}, which it may not use")
     if wrong:
         raise AssertionError(wrong)

@@ -40,15 +40,15 @@ from plugins.mgpu import devices as shared_cards
 from plugins.mgpu import requests as shared_requests
 from plugins.mgpu import results as shared_results
 from volsched import registry
-from volsched.asking import snapshot
-from volsched.asking.records import API_VERSION
 from volsched.controllers import commands, grouping, job_plugins, policies
 from volsched.controllers.job_controller import JobSurroundings, reconcile
 from volsched.controllers.job_plugins import PLAYED
 from volsched.controllers.lifecycle import JobPod
 from volsched.controllers.objects import Command, RawJob
-from volsched.controllers.roster import Roster
+from volsched.controllers.pod_index import JobPodIndex
 from volsched.controllers.store import Store
+from volsched.diagnose import snapshot
+from volsched.diagnose.records import API_VERSION
 from volsched.framework.config import arguments, loading
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION
 from volsched.framework.dra import reads, selectors
@@ -60,14 +60,15 @@ from volsched.kube.serve.connections import ConnectionLimits, networks, peer_of
 from volsched.kube.watch.decoding import KindReader, Unread
 from volsched.kube.watch.resources import VOLCANO, Resource, watched
 from volsched.mirror import reading
+from volsched.mirror.apply import Mirror
 from volsched.mirror.kept import kept_annotations
-from volsched.mirror.memory_bound import Holdings
-from volsched.mirror.mirror import Mirror
+from volsched.mirror.memory_bound import MemoryUse
 from volsched.mirror.native import reading as native_reading
 from volsched.mirror.settings import MirrorSettings
 from volsched.model import api
 from volsched.model.annotations import UndeclaredAnnotationError
-from volsched.model.cards import amounts, offers
+from volsched.model.api import native_groups as native
+from volsched.model.cards import amounts, node_cards
 from volsched.model.changes import Put
 from volsched.model.dra import announced, observed
 from volsched.model.dra import api as dra
@@ -75,10 +76,9 @@ from volsched.model.dra import binding as device_binding
 from volsched.model.dra import reading as device_reading
 from volsched.model.dra.device import Device, DeviceId
 from volsched.model.errors import ConfigError, FieldError, ObjectError, QuantityError, VolschedError
-from volsched.model.native import api as native
 from volsched.model.pods import limits as pod_limits
 from volsched.model.pods import owners, requests, template, workload
-from volsched.model.pods.rules import ContainerAmounts
+from volsched.model.pods.placement_rules import ContainerAmounts
 from volsched.model.queues import allowed_namespaces
 from volsched.model.queues.queue import QueueInfo
 from volsched.model.selectors import LabelSelector, NodeSelector
@@ -91,9 +91,9 @@ from volsched.replay.result import result_of
 from volsched.replay.runner import Replay, ReplaySettings
 from volsched.simulation import at_max
 from volsched.simulation.documents import documents_in
-from volsched.simulation.manifests import Inventory, completed, take_stock
+from volsched.simulation.manifests import Inventory, completed, read_inventory
 from volsched.ui.pages import VIEWS, Pages
-from volsched.ui.scoped import Seen
+from volsched.ui.redaction import VisiblePicture
 from volsched.ui.secret import LinkSecret
 from volsched.ui.server import numbers_in
 from volsched.validation.admission import CREATE, DELETE, UPDATE, AdmissionContext, AdmissionRequest, judge
@@ -310,7 +310,7 @@ def _read_pod(pod: api.Pod) -> None:
     reading.pod_status(pod)
     reading.container_names(pod)
     owners.controller_of(pod.metadata)
-    grouping.seed_of(pod)
+    grouping.group_template_of(pod)
     reading.generated_group_name(pod)
     grouping.group_owner(pod)
     grouping.quantities(grouping.request_of(pod.spec))
@@ -444,7 +444,7 @@ def _node_of_cards(maker: Maker) -> tuple[dict[str, str], dict[str, str], dict[s
 
 def _read_node_cards(given: tuple[dict[str, str], dict[str, str], dict[str, int]]) -> None:
     labels, annotations, offered = given
-    offers.cards_of(labels, offered)
+    node_cards.cards_of(labels, offered)
     core, memory = (offered.get(name, 0) for name in (shared_cards.CORE, shared_cards.MEMORY))
     shared_cards.cards_of(labels, annotations, core, memory)
 
@@ -565,7 +565,7 @@ def _manifest(maker: Maker) -> str:
 
 
 def _read_manifest(text: str) -> None:
-    take_stock(documents_in("a file", text), at_max=True)
+    read_inventory(documents_in("a file", text), at_max=True)
 
 
 def _snapshot(maker: Maker) -> bytes:
@@ -600,7 +600,7 @@ def _trace(maker: Maker) -> str:
 
 def _read_trace(text: str) -> None:
     """Read jobs, and play them where they are few."""
-    inventory = take_stock(documents_in("nodes", _NODES))
+    inventory = read_inventory(documents_in("nodes", _NODES))
     jobs, classes = trace.parse_trace(text, "a file", "volsched", inventory)
     inventory.objects += classes
     if sum(job.pods for job in jobs) <= _MOST_PLAYED:
@@ -632,7 +632,7 @@ def _read_address(query: str) -> None:
     """Show each view as it says, and read the numbers of a form."""
     asked = MultiDict(parse_qsl(query, keep_blank_values=True))
     for name in VIEWS:
-        _pages().view(name, asked).show(Seen((), (), (), {}), lambda _queue, _resource: ())
+        _pages().view(name, asked).show(VisiblePicture((), (), (), {}), lambda _queue, _resource: ())
     numbers_in(asked, "nodes:")
     numbers_in(asked, "quota:")
 
@@ -784,7 +784,7 @@ def _read_job(raw: Json) -> None:
     view = job_view(raw, ("volsched", "volcano"), "default")
     members = [_MEMBER, _MEMBER._replace(uid="m-1", name="train-worker-1", number=1, phase="Failed", exit_code=1)]
     for pods in ((), members):
-        outcome = reconcile(view, JobSurroundings(Roster.of("train", pods), None, {"high": 5}, "default"), 1e9)
+        outcome = reconcile(view, JobSurroundings(JobPodIndex.of("train", pods), None, {"high": 5}, "default"), 1e9)
         msgspec.json.encode([getattr(write, "body", None) for write in outcome.writes])
 
 
@@ -879,8 +879,8 @@ def _read_bulky(given: tuple[type[api.ApiObject], Any]) -> None:
     _KEPT_OF.trim(kind.__name__, found)
     if _UNREAD.encode() in msgspec.json.encode(found):
         raise AssertionError(f"{kind.__name__} keeps what nobody reads: {msgspec.json.encode(found)[:500]!r}")
-    holdings, mirror = Holdings(1), Mirror(MirrorSettings(("volsched",), annotations=_KEPT_OF))
-    for taken in ([Put(found)], holdings.of([Put(found)])):
+    memory_use, mirror = MemoryUse(1), Mirror(MirrorSettings(("volsched",), annotations=_KEPT_OF))
+    for taken in ([Put(found)], memory_use.of([Put(found)])):
         mirror.apply(taken)
     for aside in mirror.quarantine.take_errors():
         raise aside.error or AssertionError(aside.message)

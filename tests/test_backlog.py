@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from volsched.backlog import Backlog
 from volsched.framework.reporter import refusal_of
-from volsched.model.changes import Gone, Put
+from volsched.model.changes import Deleted, Put
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.pods.task import PodProperties, TaskInfo
@@ -28,8 +28,8 @@ tiers:
 """
 
 
-def gone(kind: str, name: str) -> Gone:
-    return Gone(kind, "default", name, f"{kind.lower()}-default-{name}")
+def gone(kind: str, name: str) -> Deleted:
+    return Deleted(kind, "default", name, f"{kind.lower()}-default-{name}")
 
 
 def rig_with_a_backlog() -> Rig:
@@ -124,15 +124,15 @@ def test_after_any_changes_the_totals_are_those_of_a_recount(
     for number, queue, pods in story:
         job = cluster.jobs.get(f"ns/{number}")
         if job is not None:
-            cluster.queue_ledger.remove_job(job)
+            cluster.queue_cache.remove_job(job)
         job = JobInfo("ns", str(number))
         job.queue = queue
         for place, (created, refusal, template) in enumerate(pods):
             task = TaskInfo(f"{number}-{place}", "ns", f"{number}-{place}", templates[template])
-            task.spec = PodProperties(ours=True)
+            task.spec = PodProperties(is_managed=True)
             task.job, task.created, task.refusal = job, float(created), refusal
             job.waiting[task.uid] = task
-        cluster.queue_ledger.put_job(job)
+        cluster.queue_cache.put_job(job)
         backlog.count(job)
 
         assert backlog.totals() == recount(cluster)

@@ -15,7 +15,7 @@ import pytest
 from tools.patience import PATIENCE
 from volsched.framework.boundary import Bounds
 from volsched.kube.watch.inbox import Inbox
-from volsched.mirror.mirror import Mirror
+from volsched.mirror.apply import Mirror
 from volsched.model.plan import StepRecorder
 from volsched.run.loop import GC_THRESHOLDS, LoopSettings, SchedulingThread
 

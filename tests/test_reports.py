@@ -16,9 +16,9 @@ from tests.simulation.clusters import node, pod, queue
 from tests.test_registry import added
 from tests.ui.worlds import NOW, known_of, live_of, picture_of, read
 from volsched import registry
-from volsched.asking.anonymous import anonymised
-from volsched.asking.cards import NodeCards
-from volsched.asking.restarting import restarted
+from volsched.diagnose.anonymous import anonymised
+from volsched.diagnose.cards import NodeCards
+from volsched.diagnose.restarted_pods import restarted
 from volsched.framework import rules
 from volsched.framework.quota_report import QuotaRow, QuotaTable
 from volsched.framework.registration import Registrar

@@ -156,7 +156,7 @@ class Playground:
 
 
 def _in_order(folder: Path) -> list[dict[str, Any]]:
-    """The objects of a folder's YAML files, those that others need first."""
+    """Return the objects of a folder's YAML files, those that others need first."""
     found: list[dict[str, Any]] = []
     for path in sorted(folder.glob("*.yaml")):
         found.extend(yaml_documents(path.read_text()))

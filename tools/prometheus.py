@@ -28,8 +28,8 @@ from typing import Any
 
 from tools import debian
 from tools.controlplane.binaries import Report
-from tools.controlplane.controlplane import free_port
 from tools.controlplane.errors import BuildError, ControlPlaneError, StartError
+from tools.controlplane.plane import free_port
 from tools.controlplane.processes import ProcessSet
 
 PACKAGE = "prometheus"

@@ -1,7 +1,7 @@
-"""What waits and why: pods and jobs by queue, step, reason and condition; the oldest of each queue; what they ask for.
+"""Waiting pods and jobs: by queue, step, reason and condition; the oldest of each queue; their requests.
 
-Counted job by job as jobs change. Neither a session nor a reader of the metrics looks at what waits unchanged, so a
-backlog of any size costs nothing while it stands still.
+Counts follow changes of jobs. Neither a session nor a reader of the metrics looks at unchanged waiting jobs, so a large
+backlog costs nothing while it does not change.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from volsched.model.verdict import Step
 from volsched.ports import Labels, Waiting
 
 NOT_TRIED: Final = ("queued", "Waiting", "")
-"""Step, reason, and reason of the condition, of a pod about which nothing has been decided yet."""
+"""Step, reason, and condition reason, of a pod without a decision."""
 
 _SPARE: Final = 64
 _created: Final = attrgetter("created")
@@ -30,7 +30,7 @@ _created: Final = attrgetter("created")
 
 @dataclass(frozen=True, slots=True)
 class _JobBacklog:
-    """What one job adds."""
+    """The part of one job."""
 
     queue: str
     pods: Mapping[Labels, int]
@@ -39,7 +39,7 @@ class _JobBacklog:
 
 
 class _Ages:
-    """When the oldest waiting pod of each job was created, the oldest job at hand (seconds since the epoch)."""
+    """Creation times of the oldest waiting pod of each job, the oldest job first (seconds since the epoch)."""
 
     def __init__(self) -> None:
         self._created: dict[str, float] = {}
@@ -64,7 +64,7 @@ class _Ages:
         return heap[0][0]
 
     def _tidy(self) -> None:
-        """Leave out what no longer holds once that is most of it."""
+        """Drop outdated entries once they are the majority."""
         if len(self._heap) > 2 * len(self._created) + _SPARE:
             self._heap = [(created, job) for job, created in self._created.items()]
             heapq.heapify(self._heap)
@@ -92,7 +92,7 @@ class Backlog(Observer):
 
     def count(self, job: JobInfo) -> None:
         """Count a job's waiting pods again."""
-        waiting = [task for task in job.waiting.values() if task.spec.ours]
+        waiting = [task for task in job.waiting.values() if task.spec.is_managed]
         if not waiting:
             self._replace(job.key, None)
             return
@@ -156,5 +156,5 @@ def _why(task: TaskInfo) -> Labels:
 
 
 def _origin(pods: Mapping[Labels, int]) -> Labels:
-    """The commonest reason of a job's pods; that others of the gang wait is the reason only if there is no other."""
+    """Return the most frequent reason of a job's pods; that others of the gang wait counts only without another one."""
     return max(pods, key=lambda why: (why[1] != Step.GANG, pods[why], why))

@@ -1,7 +1,7 @@
-"""Has the garbage collector look rarely while nearly all that is made stays: imports, listings, runs of one command.
+"""Makes the garbage collector run rarely while nearly all objects stay: imports, listings, one command.
 
-The collector's own thresholds make it look through everything many times meanwhile, which is a sixth of the CPU time
-of a start.
+The collector's own thresholds make it scan everything many times meanwhile, which is a sixth of the CPU time of a
+start.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 Keys are stable: `event` is the sentence, everything else has a name of its own (`pod`, `node`, `queue`, `job`, `error`,
 `duration_ms`). The level can be changed while running; a line below it costs a comparison.
 
-What users write comes into lines by way of names and messages, and may be large or meant to deceive. So every text in a
-line has a limit; an exception is shown by where it was raised and what it states, never by the values of variables,
-which may be whole objects or tokens.
+Input of users comes into lines by way of names and messages, and may be large or meant to deceive. So every text in a
+line has a limit; an exception is shown by its place and its message, never by the values of variables, which may be
+whole objects or tokens.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _OF_LINES: Final = ("exception", "stack")
 _ExcInfo: TypeAlias = tuple[type[BaseException], BaseException, TracebackType | None]
 
 _NOISY: Final = ("asyncio", "aiohttp.access", "kubernetes_asyncio")
-"""Libraries of which only warnings are of interest, unless everything is wanted."""
+"""Libraries of which only warnings are logged, except at the lowest level."""
 
 
 def setup(level: str = "info", format_: str = "auto", stream: TextIO | None = None) -> None:
@@ -125,7 +125,7 @@ def _visible(_: Any, __: str, event: EventDict) -> EventDict:
 
 
 def described(exc_info: _ExcInfo) -> str:
-    """Return an exception as text: its causes, the last frames of each, what it states; bounded, and without values."""
+    """Return an exception as text: its causes, the last frames of each, its message; bounded, and without values."""
     chain = list(_chain(exc_info[1]))
     return "\n\n".join(_one(error) for error in reversed(chain))
 
@@ -165,6 +165,6 @@ def _bounded(_: Any, __: str, event: EventDict) -> EventDict:
 
 
 def _bounded_value(value: Any) -> Any:
-    """Return a value that is no text as it is when it is short in a line."""
+    """Return a value that is no text unchanged if it is short in a line."""
     text = repr(value)
     return value if len(text) <= LONGEST_TEXT else shortened(text, LONGEST_TEXT)

@@ -27,11 +27,11 @@ class Clock(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What waits for a node, for metrics.
+    """Pods and jobs that wait for a node, for metrics.
 
-    Pods and jobs are counted by (queue, step, reason code); ``requests`` is what the pods ask for by (queue, resource),
-    in the resource's unit (see ``volsched.model.values.quantity``); ``oldest`` is when the oldest pod of each queue was
-    created, in seconds since the epoch.
+    Pods and jobs are counted by (queue, step, reason code); ``requests`` are the requests of the pods by (queue,
+    resource), in the resource's unit (see ``volsched.model.values.quantity``); ``oldest`` is the creation time of the
+    oldest pod of each queue, in seconds since the epoch.
     """
 
     pods: Mapping[Labels, int] = field(default_factory=dict)
@@ -42,15 +42,17 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class CycleReport:
-    """What one cycle did, for metrics and logs.
+    """The report of one cycle, for metrics and logs.
 
-    Durations are in seconds. ``job_attempts`` counts jobs that allocate tried to place. ``victim_searches`` counts
-    searches for victims and ``victims`` the pods chosen, by (action, queue of the pod that needs the room).
-    ``gang_searches`` counts gangs whose members found no nodes one by one, by what came of a search for all of them.
-    ``series`` are the plugins' own numbers. ``faults`` are exceptions that ended with the job that they were about, or
-    with the session, each with the plugin that raised it; ``over`` states why the session ended before it was through.
-    ``is_unfinished``: searches were put off to the next session. ``hints`` tell authors of plugins what would be
-    faster. ``whole`` has Events from which names of other namespaces were taken, as they were before.
+    * Durations are in seconds.
+    * ``job_attempts``: jobs that allocate tried to place.
+    * ``victim_searches`` and ``victims``: searches and chosen pods, by (action, queue of the pod that needs the room).
+    * ``gang_searches``: gangs whose members found no nodes one by one, by the result of a search for all of them.
+    * ``series``: the plugins' own numbers.
+    * ``faults``: exceptions that ended with their job, or with the session, each with the plugin that raised it.
+    * ``over``: why the session ended early; ``is_unfinished``: searches were put off to the next session.
+    * ``hints``: advice to authors of plugins about speed.
+    * ``whole``: the original text of Events from which names of other namespaces were removed.
     """
 
     placed: int = 0

@@ -1,9 +1,9 @@
-"""Which plugins and actions there are, and how a configuration becomes objects.
+"""The registry of plugins and actions; it makes objects from a configuration.
 
 Two sources, in this order: the project's own (``plugins.BUILDERS`` and ``actions.BUILDERS``), then the entry-point
 groups ``volsched.plugins`` and ``volsched.actions``, through which an installed distribution adds its own without a
 fork. A name of the project's own cannot be taken by another. A module is imported when a configuration names it.
-What plugins check of objects (``plugins.VALIDATORS`` and the group ``volsched.validators``) is found the same way.
+Validators of objects (``plugins.VALIDATORS`` and the group ``volsched.validators``) are found the same way.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import actions
 import plugins
+from volsched.dry_run import dry_run
 from volsched.framework.annotation_types import TYPES, AnnotationTypes
 from volsched.framework.boundary import culprit, home_of
 from volsched.framework.config import entries, nested_arguments
@@ -28,7 +29,6 @@ from volsched.framework.reports import Report
 from volsched.framework.validation import Fault, Validator
 from volsched.model.annotations import AnnotationKeys, Declared
 from volsched.model.errors import ConfigError, VolschedError
-from volsched.rehearsal import rehearse
 from volsched.scheduler import Profile
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ ABSENT_PLUGINS: Final[Mapping[str, str]] = {
     "resourcequota": _replaced("nothing replaces it, leave it out: the API server keeps ResourceQuotas"),
     "task-topology": _replaced("nothing replaces it, leave it out: write podAffinity in the pods"),
 }
-"""Plugins of Volcano that are not here, by their names there, and what to use in their place."""
+"""Plugins of Volcano that are not here, by their names there, each with its replacement."""
 
 ABSENT_ACTIONS: Final[Mapping[str, str]] = {
     "elect": _replaced("use reserve"),
@@ -92,7 +92,7 @@ class Registry(Generic[T]):
         return own if own is None else (*own, *(a for inner in visiting for a in self.own_schema(inner)))
 
     def own_schema(self, name: str) -> Schema:
-        """Return what can be told to the one of this name, which there must be; ConfigError when it is broken."""
+        """Return the schema of a plugin or action that exists; ConfigError if it is broken."""
         return self._schema(name) or ()
 
     def _schema(self, name: str) -> Schema | None:
@@ -231,13 +231,13 @@ def build(configuration: Configuration) -> Profile:
 
     Raises ConfigError when one of another distribution fails, or registers a callback that cannot be asked.
     """
-    rehearse(make(configuration))
+    dry_run(make(configuration))
     return make(configuration)
 
 
 def reports_in(configuration: Configuration) -> Sequence[Report]:
-    """Return what the plugins of a configuration report of a cluster that is empty, as how they name cards."""
-    return rehearse(make(configuration))
+    """Return the reports of a configuration's plugins over an empty cluster, for example the names of cards."""
+    return dry_run(make(configuration))
 
 
 def make(configuration: Configuration) -> Profile:
@@ -287,7 +287,7 @@ def _installed() -> Iterator[Callable[..., object]]:
 
 
 def added_by(error: BaseException) -> str:
-    """Return the plugin, action or validator of another distribution that an error is from, and who installed it."""
+    """Return the plugin, action or validator of another distribution that an error is from, and that distribution."""
     homes = {
         f"{registry.what} {point.name} of {_distribution(point)}": home_of(point.module)
         for registry in _REGISTRIES

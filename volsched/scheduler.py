@@ -1,4 +1,4 @@
-"""The scheduler: one cycle is one session over the mirror, its actions, and what has to be told afterwards.
+"""The scheduler: one cycle is one session over the mirror, its actions, and the reports after it.
 
 It reaches the cluster through ports only, so ``run`` and ``simulate`` are the same scheduler with other executors.
 """
@@ -15,17 +15,17 @@ from volsched.framework.accounts.admissions import admission_expired
 from volsched.framework.boundary import Bounds, culprit, modules_of
 from volsched.framework.config.configuration import Configuration, PluginOption
 from volsched.framework.config.entries import declared_annotations
-from volsched.framework.engine.engine import Engine, FastEngine
+from volsched.framework.engine.fast import Engine, FastEngine
 from volsched.framework.native import gangs as native_gangs
-from volsched.framework.native import rules as native_rules
+from volsched.framework.native import registration as native_rules
 from volsched.framework.native import topology as native_topology
 from volsched.framework.outcome import groups
-from volsched.framework.outcome.permission import is_barring, not_allowed, wants_its_queue
+from volsched.framework.outcome.refusals import is_blocking, not_allowed, wants_its_queue
 from volsched.framework.plugin import Action, Plugin
 from volsched.framework.registration import Accounts, Registrar
 from volsched.framework.session import Session
+from volsched.mirror.apply import Mirror
 from volsched.mirror.kept import kept_annotations
-from volsched.mirror.mirror import Mirror
 from volsched.model.annotations import KeptAnnotations
 from volsched.model.cluster import Cluster
 from volsched.model.job import PENDING, JobInfo
@@ -49,18 +49,18 @@ class Profile:
 
     @cached_property
     def kept_annotations(self) -> KeptAnnotations:
-        """The annotations that are kept of objects."""
+        """Return the annotations that are kept of objects."""
         configured = (*self.actions, *(plugin for tier in self.plugins for _, plugin in tier))
         return kept_annotations(map(declared_annotations, configured))
 
     @cached_property
     def registering_actions(self) -> tuple[Plugin, ...]:
-        """The actions that register rules, as plugins do."""
+        """Return the actions that register rules, as plugins do."""
         return tuple(action for action in self.actions if isinstance(action, Plugin))
 
     @cached_property
     def modules(self) -> dict[str, str]:
-        """The module or package of each plugin, as ``culprit`` looks for it in the traceback of an exception."""
+        """Return the module or package of each plugin, as ``culprit`` looks for it in the traceback of an exception."""
         return modules_of((option.name, plugin) for tier in self.plugins for option, plugin in tier)
 
     def pod_annotations(self) -> set[str]:
@@ -68,14 +68,14 @@ class Profile:
         return self._named("POD_ANNOTATIONS")
 
     def asking_annotations(self) -> set[str]:
-        """Those of them by which a pod asks for something: what the plugins name as ``ASKING_ANNOTATIONS``."""
+        """Return those of them by which a pod asks for something: what the plugins name as ``ASKING_ANNOTATIONS``."""
         return self._named("ASKING_ANNOTATIONS")
 
     def _named(self, what: str) -> set[str]:
         return {key for tier in self.plugins for _, plugin in tier for key in getattr(plugin, what, ())}
 
     def devices_serve(self) -> bool:
-        """Whether a plugin gives out devices for extended resources that a DeviceClass stands for."""
+        """True if a plugin gives out devices for extended resources that a DeviceClass stands for."""
         return any(
             getattr(plugin, "serves_devices", False) and option.allows("enablePredicate")
             for tier in self.plugins
@@ -105,9 +105,8 @@ class _Outbox:
 class Scheduler:
     """Runs cycles on a mirror. Only one thread may use it, the one that feeds the mirror.
 
-    ``orphan_grace``: seconds that a pod may be without its PodGroup before that is told, as a controller may be about
-    to make it. ``bounds``: what a session may cost, and where what fails in it ends. ``always_unschedulable``: see
-    ``Reporter``.
+    ``orphan_grace``: seconds that a pod may lack its PodGroup before that is reported, as a controller may be about to
+    make it. ``bounds``: the limits of a session, and the end of faults. ``always_unschedulable``: see ``Reporter``.
     """
 
     def __init__(  # noqa: PLR0913 - what it works with, then how it tells and where it ends
@@ -168,9 +167,11 @@ class Scheduler:
         now = self._clock.now()
         self.mirror.tick(now)
         if self._plugins_due is not None and now >= self._plugins_due:
-            self.mirror.cluster.clocks.changes += 1  # victims are sought again: who is protected may have changed
-        self.mirror.cluster.queue_ledger.settle_queues()
-        lost = self._mend_lost()
+            self.mirror.cluster.clocks.change_generation += (
+                1  # victims are sought again: who is protected may have changed
+            )
+        self.mirror.cluster.queue_cache.settle_queues()
+        lost = self._rebuild_lost()
         if self._session is not None:
             self._session.release()
         outbox = _Outbox(self.executor)
@@ -203,7 +204,7 @@ class Scheduler:
                 with boundary.ends_here():
                     releases.end(session)
         self._explain_orphans(session)
-        self._explain_barred(session)
+        self._explain_blocked(session)
         with boundary.ends_here():
             self._plugins_due = session.rules.wake_at()
             self._released_at = releases.times.next()
@@ -212,14 +213,14 @@ class Scheduler:
         with boundary.ends_here():
             for past in session.rules.of[CountedOverTime]:
                 past.settle(now)
-        outbox.submit(self._aftermath(session))
+        outbox.submit(self._status_steps(session))
         series: tuple[tuple[Series, Numbers], ...] = ()
         with boundary.ends_here():
             series = session.series()
         self.engine = session.engine
         self._bounds.keep(self.mirror.cluster.jobs)
         if boundary.faults or self.mirror.cluster.observers.lost:
-            self._mend()
+            self._rebuild()
         return CycleReport(
             placed=outbox.binds,
             evicted=outbox.evictions,
@@ -228,7 +229,7 @@ class Scheduler:
             actions=durations,
             plugins=plugins,
             steps=outbox.steps,
-            waiting_jobs=len(self.mirror.cluster.queue_ledger.waiting),
+            waiting_jobs=len(self.mirror.cluster.queue_cache.waiting),
             waiting=self._backlog.totals(),
             job_attempts=session.stats.job_attempts,
             victim_searches=dict(session.stats.victim_searches),
@@ -253,16 +254,16 @@ class Scheduler:
             finally:
                 durations[action.name] = self._clock.elapsed() - before
 
-    def _mend_lost(self) -> list[Exception]:
-        """Make again what an account that failed over a change between sessions leaves wrong; return the failures."""
+    def _rebuild_lost(self) -> list[Exception]:
+        """Make the accounts again that failed over a change between sessions; return the failures."""
         lost = list(self.mirror.cluster.observers.lost.values())
         if lost and not self._bounds.contains_faults:
             raise lost[0]
         if lost:
-            self._mend()
+            self._rebuild()
         return lost
 
-    def _mend(self) -> None:
+    def _rebuild(self) -> None:
         """Make again what saw a failure, or did: the engine and all accounts."""
         cluster = self.mirror.cluster
         self._accounts.drop()
@@ -297,7 +298,7 @@ class Scheduler:
         session.opened()
 
     def wake_at(self) -> float | None:
-        """When a cycle is due even if nothing changes (seconds since the epoch); None: not before something does."""
+        """Return when a cycle is due without changes (seconds since the epoch); None: only after a change."""
         due = [since + self._orphan_grace for since in self._orphans.values()]
         bounds = self._bounds.wake_at(self._clock.now())
         times = (self.mirror.next_retry(), self._plugins_due, self._released_at, bounds)
@@ -308,18 +309,18 @@ class Scheduler:
         """Keep nothing any more for PodGroups that were admitted long ago and lack pods."""
         admissions, cluster = self._bounds.admissions, session.cluster
         for job in admissions.take_expired(cluster.jobs, session.now):
-            cluster.queue_ledger.set_phase(job, PENDING)
+            cluster.queue_cache.set_phase(job, PENDING)
             session.refuse_job(job, admission_expired(job, admissions.timeout))
 
     def _explain_orphans(self, session: Session) -> None:
-        """Refuse jobs that cannot be looked at at all by what they lack, once they have lacked it for a while."""
+        """Refuse jobs that cannot be tried, with what they lack, once they have lacked it for a while."""
         cluster = session.cluster
         orphans: dict[str, float] = {}
-        for key in list({**cluster.queue_ledger.dirty_jobs, **self._orphans}):
+        for key in list({**cluster.queue_cache.dirty_jobs, **self._orphans}):
             job = cluster.jobs.get(key)
             if job is None:
                 continue
-            verdict = _orphan_verdict(cluster, job)
+            verdict = _orphan_refusal(cluster, job)
             since = self._orphans.get(key, session.now)
             if verdict is not None and session.now - since < self._orphan_grace:
                 orphans[key] = since
@@ -329,33 +330,33 @@ class Scheduler:
                 session.clear_refusal(job)
         self._orphans = orphans
 
-    def _explain_barred(self, session: Session) -> None:
-        """Refuse jobs that want something of a queue which they may not use, or by a rule that volsched cannot keep."""
-        for job in list(session.cluster.queue_ledger.dirty_jobs.values()):
+    def _explain_blocked(self, session: Session) -> None:
+        """Refuse jobs that may not use their queue and want something of it, or that have an unsupported rule."""
+        for job in list(session.cluster.queue_cache.dirty_jobs.values()):
             verdict = not_allowed(job) if job.refusal is None or not _is_orphans(job.refusal) else None
             if verdict is not None and wants_its_queue(job):
                 session.refuse_job(job, verdict)
-            elif is_barring(job.refusal):
+            elif is_blocking(job.refusal):
                 session.clear_refusal(job)
 
-    def _aftermath(self, session: Session) -> list[PlanStep]:
+    def _status_steps(self, session: Session) -> list[PlanStep]:
         """Statuses, conditions and Events for what changed."""
         cluster = session.cluster
-        cluster.queue_ledger.dirty_jobs.update(
+        cluster.queue_cache.dirty_jobs.update(
             (task.job.key, task.job) for task in self.mirror.take_failed() if task.job is not None
         )
-        jobs = sorted(cluster.queue_ledger.dirty_jobs.values(), key=lambda job: job.key)
-        cluster.queue_ledger.dirty_jobs.clear()
+        jobs = sorted(cluster.queue_cache.dirty_jobs.values(), key=lambda job: job.key)
+        cluster.queue_cache.dirty_jobs.clear()
         steps: list[PlanStep] = []
         statuses = []
         for job in jobs:
             groups.note_refusal(cluster, job)
-            kept = groups.note_queue(job, cluster.queue_ledger.moves.condition(job))
+            kept = groups.note_queue(job, cluster.queue_cache.moves.condition(job))
             if kept is not None and job.spec.has_group:
                 steps.append(reporter.about_group(job, "Warning", kept.type, kept.message))
             unschedulable = session.refusals.unschedulable.get(job.key, False)
             status = groups.status_of(job, unschedulable=unschedulable, queued=job.queue in cluster.queues)
-            cluster.queue_ledger.set_phase(job, status.phase)
+            cluster.queue_cache.set_phase(job, status.phase)
             statuses.append((job, status))
             self._backlog.count(job)
         self._bounds.admissions.follow(jobs, session.now)
@@ -368,8 +369,8 @@ class Scheduler:
         steps.extend(self.mirror.events.take())
         beside = session.reported(lambda report: report.allocated)
         steps.extend(self._holdings.writes(beside, session.rules.of[CountedOverTime]))
-        cluster.queue_ledger.dirty_jobs.clear()
-        cluster.queue_ledger.dirty_jobs.update(
+        cluster.queue_cache.dirty_jobs.clear()
+        cluster.queue_cache.dirty_jobs.update(
             (job.key, job) for job in jobs if session.refusals.unschedulable.get(job.key) is False
         )
         return steps
@@ -379,14 +380,14 @@ _ORPHAN_STEPS = (Step.NO_PODGROUP, Step.NO_QUEUE)
 
 
 def _is_orphans(verdict: Verdict) -> bool:
-    """Whether a job is told that it cannot be looked at."""
+    """True if a job has the refusal of one that cannot be tried."""
     return verdict.step in _ORPHAN_STEPS or native_gangs.is_incomplete(verdict)
 
 
-def _orphan_verdict(cluster: Cluster, job: JobInfo) -> Verdict | None:
-    """Why a job cannot be looked at: nobody made its PodGroup, or its queue is not there."""
+def _orphan_refusal(cluster: Cluster, job: JobInfo) -> Verdict | None:
+    """Return why a job cannot be tried: its PodGroup or its queue does not exist."""
     if not (job.spec.has_group or job.spec.implicit):
-        if not any(task.spec.ours for task in job.waiting.values()):
+        if not any(task.spec.is_managed for task in job.waiting.values()):
             return None
         if job.is_native:
             return native_gangs.without_group(job, served=bool(cluster.native_served))

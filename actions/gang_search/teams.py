@@ -12,7 +12,7 @@ from typing import NamedTuple
 from actions.gang_search.members import Kind, Wanted
 from volsched.framework.session import Session
 from volsched.model.nodes.node import NodeInfo
-from volsched.model.pods.rules import PodTerm
+from volsched.model.pods.placement_rules import PodTerm
 from volsched.model.pods.task import TaskInfo
 from volsched.model.selectors import NAMESPACE_NAME
 

@@ -117,7 +117,7 @@ class LostRooms(Observer):
         self.broken = {key: job for key, job in self.broken.items() if _lacks_pods(job)}
         self._end_those_over(now)
         self._closed.clear()
-        self._read_to = self._cluster.node_ledger.usage_log.end
+        self._read_to = self._cluster.node_cache.usage_log.end
         self._moves += 1
         self._rows = {self._cluster.nodes[name].row for name in self._nodes}
         for room in self.kept.values():
@@ -168,7 +168,7 @@ class LostRooms(Observer):
     def _holds(self, room: LostRoom, now: float) -> bool:
         job, leaving = room.job, room.leaving
         is_there = now < room.until and room.node in self._cluster.nodes
-        is_its_own = self.broken.get(job.key) is job and job.spec.group_uid == room.uid and not job.barred
+        is_its_own = self.broken.get(job.key) is job and job.spec.group_uid == room.uid and not job.blocked
         return is_there and is_its_own and (leaving is None or leaving.status is TaskStatus.RELEASING)
 
     def is_broken(self, job: JobInfo) -> bool:
@@ -213,7 +213,7 @@ class LostRooms(Observer):
 
     def usage(self, _: TaskInfo) -> Hashable:
         """Return what changes with what is in use on nodes where room is kept."""
-        log = self._cluster.node_ledger.usage_log
+        log = self._cluster.node_cache.usage_log
         if self._read_to != log.end:
             changed, self._read_to = log.since(self._read_to), log.end
             self._moves += changed is None or not self._rows.isdisjoint(changed)

@@ -37,7 +37,7 @@ from volsched.model.reservation import (
     condition_of,
     paused,
     stamp,
-    without_promise,
+    without_reservation,
 )
 from volsched.model.values.duration import seconds_of
 from volsched.model.values.series import Series
@@ -172,7 +172,7 @@ class ReserveAction:
         book = self._book(session)
         Retry.of(session).begin()
         for job in book.take_left_behind():
-            session.set_conditions(job, without_promise(job))
+            session.set_conditions(job, without_reservation(job))
         for reservation in list(book.kept.values()):
             with session.about(reservation.job):
                 self._go_on(session, book, reservation)
@@ -239,10 +239,12 @@ class ReserveAction:
         """Hold a job's nodes no longer: it starts, or lost them."""
         job = reservation.job
         book.drop(reservation)
-        session.set_conditions(job, without_promise(job))
+        session.set_conditions(job, without_reservation(job))
         job.requeue()
         if why and job.key in session.jobs and job.spec.has_group:
-            session.tell(about_group(job, "Warning", "ReservationLost", f"nodes are held for it no longer: {why}"))
+            session.record_event(
+                about_group(job, "Warning", "ReservationLost", f"nodes are held for it no longer: {why}")
+            )
 
     def _give_up(self, session: Session, book: Book, reservation: Reservation) -> None:
         """End a promise that was held for long enough, and hold no nodes for the namespace for a while."""
@@ -407,9 +409,9 @@ class ReserveAction:
         """Admit a job that the cluster is too full for, as nodes are to be held for it; its queue's quota counts."""
         cluster = session.cluster
         queue = cluster.queues.get(job.queue)
-        if job.key not in cluster.queue_ledger.unadmitted or not job.spec.has_group or job.barred or queue is None:
+        if job.key not in cluster.queue_cache.unadmitted or not job.spec.has_group or job.blocked or queue is None:
             return
-        if session.leaves_alone(job) or closed_queue(queue, Step.ENQUEUE) is not None:
+        if session.is_paused(job) or closed_queue(queue, Step.ENQUEUE) is not None:
             return
         if job.is_native and not settle_minimum(session, job):
             return
@@ -433,7 +435,7 @@ class ReserveAction:
         if not (is_new or moved or reservation.nodes != reservation.announced_nodes):
             return
         if job.spec.has_group and (is_new or moved):
-            session.tell(_event(job, reservation, is_new=is_new))
+            session.record_event(_event(job, reservation, is_new=is_new))
         reservation.announced, reservation.announced_nodes = start, reservation.nodes
         condition = condition_of(reservation.at, start, reservation.nodes)
         session.set_conditions(job, with_condition(job.conditions, condition))

@@ -15,14 +15,14 @@ from actions.reserve.durations import annotated, declared, end_of
 from actions.reserve.pauses import Pauses
 from actions.reserve.trust import Trust
 from actions.reserve.words import kept_from
-from volsched.framework.columns.views import NodeFacts
+from volsched.framework.columns.views import NodePropertiesView
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
-from volsched.model.reservation import pause_of, promise_of
+from volsched.model.reservation import pause_of, stated_reservation_of
 from volsched.model.status import IS_FINISHED, ON_NODE, TaskStatus
 from volsched.model.verdict import Verdict
 
@@ -123,7 +123,7 @@ class Book(Observer):
         for job in self._cluster.jobs.values():
             if (paused := pause_of(job)) is not None:
                 self.pauses.restore(job.namespace, *paused)
-        found = [(promise_of(job), job) for job in self._cluster.jobs.values()]
+        found = [(stated_reservation_of(job), job) for job in self._cluster.jobs.values()]
         for promise, job in sorted(((p, j) for p, j in found if p), key=lambda each: (each[0].at, each[1].key)):
             if not job.waiting or any(name not in self._cluster.nodes for name in promise.nodes):
                 self._left_behind.append(job)
@@ -245,7 +245,7 @@ class Book(Observer):
         duration = self.duration(task)
         return duration is not None and self.now + duration * self._settings.overestimate <= reservation.start
 
-    def refusal(self, task: TaskInfo, node: NodeFacts) -> Verdict | None:
+    def refusal(self, task: TaskInfo, node: NodePropertiesView) -> Verdict | None:
         """Why a task may not go on a node that is held."""
         for key in self._closed(task) or ():
             if node.name in self.kept[key].nodes:

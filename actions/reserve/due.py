@@ -101,5 +101,5 @@ class DueJobs(Observer):
 
     def _waits(self, key: str) -> bool:
         """Whether a job waits that could be promised nodes."""
-        ledger = self._cluster.queue_ledger
+        ledger = self._cluster.queue_cache
         return key in ledger.jobs and (key in ledger.unadmitted or key in ledger.waiting)

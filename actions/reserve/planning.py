@@ -148,7 +148,7 @@ class Planner:
         """When pods there end; those that stay for as long as the node does, as DaemonSets', are not among them."""
         tasks = node.tasks.values()
         holding = [
-            t for t in tasks if t.status is not TaskStatus.PIPELINED and (t.spec.ours or self._end(t) < math.inf)
+            t for t in tasks if t.status is not TaskStatus.PIPELINED and (t.spec.is_managed or self._end(t) < math.inf)
         ]
         return [(self._end(t), t) for t in holding]
 

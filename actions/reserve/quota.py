@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def quota_lets(session: Session, placements: Placements, queue: str, beside: Placements = ()) -> bool:
     """Return whether a queue may hold a job on these nodes, beside what others are promised; tried and undone."""
     trial, info = session.statement(), session.queues[queue]
-    with session.tentative():
+    with session.without_requeue():
         try:
             for task, node in beside:
                 trial.pipeline(task, node)

@@ -32,11 +32,11 @@ from actions.victims.cost import (
 )
 from volsched.framework.accounts.gangs import departing, unit_of
 from volsched.framework.config.arguments import Argument
-from volsched.framework.discretion import of_queue
 from volsched.framework.engine.plain import Ranked
-from volsched.framework.leaving import all_left
+from volsched.framework.redaction import of_queue
 from volsched.framework.session import Session
 from volsched.framework.statement import Statement
+from volsched.framework.terminating import all_left
 from volsched.model.job import JobInfo
 from volsched.model.nodes.columns import PODS
 from volsched.model.nodes.node import NodeInfo
@@ -478,7 +478,7 @@ def starving(session: Session, lacks_more: Callable[[JobInfo], bool] = lambda _:
     cluster = session.cluster
     promised = {task.job for task in cluster.nominated.values()}
     not_searched = [
-        job for job in cluster.queue_ledger.waiting.values() if not was_searched(session, job) or job in promised
+        job for job in cluster.queue_cache.waiting.values() if not was_searched(session, job) or job in promised
     ]
     _keep_explanations(session)
     jobs = considered(session, not_searched)
@@ -506,6 +506,6 @@ def preemptors(session: Session, job: JobInfo) -> list[TaskInfo]:
     return session.in_order(list(job.schedulable()))[::-1]
 
 
-def takes_on(session: Session, queue: QueueInfo, task: TaskInfo) -> Callable[[], bool]:
+def fits_in_queue(session: Session, queue: QueueInfo, task: TaskInfo) -> Callable[[], bool]:
     """Make a question to be asked again as victims go: whether the queue could take the task on now."""
     return lambda: session.allocatable_refusal(queue, task) is None

@@ -97,7 +97,7 @@ class BinpackScore:
         self._known: Bounded[Resources, tuple[tuple[Part, ...], float]] = Bounded(MOST_KEPT)
 
     def applies(self, template: PodTemplate) -> bool:
-        """Whether pods of a template request anything that has a weight."""
+        """True if pods of a template request anything that has a weight."""
         return bool(self._of(template.request)[0])
 
     def score(self, pod: PodRequest, node: NodeAmounts) -> float:

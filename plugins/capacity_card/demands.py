@@ -161,7 +161,7 @@ class CardDemands(JobDemands[Dimension]):
         self.request(job)  # whatever becomes of the job, it is told what is wrong there
         waiting, held = self._waiting(job), self._usage.held.of(job)
         reserved = self._reserved_by(job, waiting) if job.keeps_room else {}
-        pending = {} if job.barred else waiting.card_requests
+        pending = {} if job.blocked else waiting.card_requests
         return _CardDemand(self.levels(job.queue), 0, pending, reserved, self._elastic(job), dict(held))
 
     # -- one job ------------------------------------------------------------------------------------------------------

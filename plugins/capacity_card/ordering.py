@@ -29,7 +29,7 @@ from plugins.capacity_card.requests.requests import Amounts, Dimension, cards_of
 from plugins.capacity_card.usage import CardUsage
 from volsched.model.nodes.columns import CPU as CPU_COLUMN
 from volsched.model.nodes.columns import MEMORY as MEMORY_COLUMN
-from volsched.plugin import CPU, MEMORY, Cluster, Floats, NodeFacts, NodeTable, PodTemplate, QueueInfo
+from volsched.plugin import CPU, MEMORY, Cluster, Floats, NodePropertiesView, NodeTable, PodTemplate, QueueInfo
 from volsched.plugin.quota import Number, PastUse, guaranteed, path_key, room, share
 
 BEST_SCORE: Final = 100.0
@@ -46,7 +46,7 @@ class CardScore:
         self._usage = usage
         self._weight = weight
 
-    def score(self, template: PodTemplate, node: NodeFacts) -> float:
+    def score(self, template: PodTemplate, node: NodePropertiesView) -> float:
         """Score one node."""
         return self._points(template, self._usage.offered(template, node))
 
@@ -117,7 +117,7 @@ class QueueShares:
         made_from = (
             usage.limits.version,
             usage.catalogue.stock,
-            *self._cluster.node_ledger.totals[: MEMORY_COLUMN + 1],
+            *self._cluster.node_cache.totals[: MEMORY_COLUMN + 1],
         )
         if made_from != self._made_from:
             self._deserved, self._made_from = self._share_out(), made_from
@@ -141,7 +141,7 @@ class QueueShares:
 
     def _resources(self) -> dict[str, int]:
         """Return what the cluster has of cpu and memory."""
-        totals = self._cluster.node_ledger.totals[: MEMORY_COLUMN + 1]  # shorter while no node has reported
+        totals = self._cluster.node_cache.totals[: MEMORY_COLUMN + 1]  # shorter while no node has reported
         return {name: totals[column] for name, column in _COLUMNS if column < len(totals)}
 
     def _within_stock(self, quota: Cards) -> Cards:

@@ -131,7 +131,7 @@ class CapacityCardPlugin:
         """Register everything, and report what is wrong in objects."""
         above = registrar.checks_ancestors or self._arguments.checks_ancestors
         usage = registrar.account(f"{NAME}.ledger", lambda cluster: self._new_usage(cluster, above=above))
-        usage.charges.begin(registrar.cluster.clocks.era)
+        usage.charges.begin(registrar.cluster.clocks.template_generation)
         demands = registrar.account(
             f"{NAME}.demands", lambda cluster: CardDemands(cluster, usage, spares_cpu=self._arguments.spares_cpu)
         )
@@ -201,8 +201,8 @@ class _CardAccounts:
     def tell_faults(self, session: Session) -> None:
         """Report on queues, PodGroups and nodes what is wrong in their annotations and labels."""
         for queue, fault in self._usage.limits.take_faults():
-            session.tell(about_queue(queue, "Warning", BAD_QUOTA, f"{fault}; what is wrong counts as 0"))
+            session.record_event(about_queue(queue, "Warning", BAD_QUOTA, f"{fault}; what is wrong counts as 0"))
         for job, fault in self._demands.take_faults():
-            session.tell(about_group(job, "Warning", BAD_REQUEST, f"{fault}; what is wrong is left out"))
+            session.record_event(about_group(job, "Warning", BAD_REQUEST, f"{fault}; what is wrong is left out"))
         for node, fault in self._usage.catalogue.take_warnings():
-            session.tell(about_node(node, "Warning", BAD_LABELS, f"node {fault}"))
+            session.record_event(about_node(node, "Warning", BAD_LABELS, f"node {fault}"))

@@ -38,7 +38,7 @@ from volsched.plugin import (
     JobEnqueueable,
     JobInfo,
     Mask,
-    NodeFacts,
+    NodePropertiesView,
     NodeTable,
     PodTemplate,
     Predicate,
@@ -252,7 +252,7 @@ class CardRules(QueueQuotas[QueueLimit, Dimension, int]):
 
     # -- nodes --------------------------------------------------------------------------------------------------------
 
-    def offers(self, template: PodTemplate, node: NodeFacts) -> Verdict | None:
+    def offers(self, template: PodTemplate, node: NodePropertiesView) -> Verdict | None:
         """Refuse a node that does not offer a task's card."""
         if self._usage.offered(template, node) is not None:
             return None
@@ -262,7 +262,7 @@ class CardRules(QueueQuotas[QueueLimit, Dimension, int]):
         """``offers`` for many nodes."""
         return self._rows_of(template, lambda charged: charged is not None, nodes)
 
-    def has_quota_left(self, task: TaskInfo, node: NodeFacts) -> Verdict | None:
+    def has_quota_left(self, task: TaskInfo, node: NodePropertiesView) -> Verdict | None:
         """Refuse a node whose card the task's queue may not hold that much more of."""
         charged = self._usage.offered(task.template, node)
         if charged is None or charged.card in self.open_cards(task.template, task.queue):

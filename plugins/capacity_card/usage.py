@@ -23,9 +23,9 @@ from volsched.plugin import (
     IS_CHOSEN,
     Cluster,
     JobInfo,
-    NodeFacts,
     NodeInfo,
     NodeProperties,
+    NodePropertiesView,
     Observer,
     PodTemplate,
     QueueInfo,
@@ -78,7 +78,7 @@ class CardUsage(Observer):
         self.changed_nodes: dict[str, NodeInfo] = dict(cluster.nodes)
         self._charged_cards: dict[str, ChargedCard] = {}
         self._lost: dict[str, TaskInfo] = {}
-        self._tree = cluster.clocks.queue_tree
+        self._tree = cluster.clocks.queue_tree_generation
         self._charge_all(cluster.tasks.values())
 
     # -- reading ------------------------------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ class CardUsage(Observer):
         """The card that a task is charged for; None when it is charged for none."""
         return self._charged_cards.get(task.uid)
 
-    def offered(self, template: PodTemplate, node: NodeFacts) -> ChargedCard | None:
+    def offered(self, template: PodTemplate, node: NodePropertiesView) -> ChargedCard | None:
         """The card that a node offers to pods of a template; None when it offers none of those that they name."""
         return self.charges.offered(template, self.catalogue.kind_of(node))
 
@@ -225,8 +225,8 @@ class CardUsage(Observer):
             self.limits.remove(queue)
         else:
             self.limits.put(queue)
-        if self._tree != self._cluster.clocks.queue_tree:
-            self._tree = self._cluster.clocks.queue_tree
+        if self._tree != self._cluster.clocks.queue_tree_generation:
+            self._tree = self._cluster.clocks.queue_tree_generation
             self.held.add_up_again()
             self.placed.add_up_again()
 

@@ -29,13 +29,13 @@ from volsched.plugin import FieldError, hint, shortened
 from volsched.plugin.cards import (
     CARD_QUOTA,
     UNMAPPED,
+    CardInventory,
     CardMapping,
-    Stock,
     at,
+    card_inventory_of,
     is_plain,
     joined,
     resource_by_name,
-    stock_of,
     whole,
 )
 from volsched.plugin.objects import (
@@ -235,8 +235,8 @@ def _asked_devices(spec: api.PodSpec) -> frozenset[str] | None:
 # --- names ----------------------------------------------------------------------------------------------------------
 
 
-def _stock(beside: Surroundings) -> Stock:
-    return stock_of(beside.of(api.Node), beside.derived(_mapping).card_of)
+def _stock(beside: Surroundings) -> CardInventory:
+    return card_inventory_of(beside.of(api.Node), beside.derived(_mapping).card_of)
 
 
 def _mapping(beside: Surroundings) -> CardMapping:
@@ -259,7 +259,7 @@ def _unknown(path: str, names: Names, beside: Surroundings) -> Faults:
             yield warning(path, NOT_FOUND, f'no node offers the card "{shortened(name)}"{_instead(name, stock)}')
 
 
-def _instead(name: str, stock: Stock) -> str:
+def _instead(name: str, stock: CardInventory) -> str:
     if not stock.totals:
         return "; no node has labels and allocatable devices that make cards, see `volsched cards`"
     meant = stock.meant_by(name)

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from plugins.capacity_dra.usage import ClaimUsage
 from volsched.plugin import Cluster, JobInfo, TaskInfo, TaskStatus
-from volsched.plugin.devices import Amount, Amounts, Uses, announced_by, from_devices, of_spec, unmade_uid
+from volsched.plugin.devices import Amount, Amounts, Uses, announced_by, from_devices, of_spec, pending_claim_uid
 from volsched.plugin.quota import total_of
 
 ClaimAmounts = dict[str, Amounts]
@@ -57,7 +57,7 @@ class DeviceDemands:
             if spec is not None and use.name not in made:
                 wanted[f"{task.uid}/{use.name}"] = of_spec(spec, with_admin=self._with_admin)
         if task.uid not in self._usage.pod_charges and (extended := self._usage.of_extended(task)):
-            wanted[unmade_uid(task.uid)] = extended
+            wanted[pending_claim_uid(task.uid)] = extended
         return wanted
 
     def minimum(self, job: JobInfo, gone: Collection[str] = ()) -> Amounts:

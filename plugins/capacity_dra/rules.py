@@ -67,7 +67,7 @@ class DeviceQuotaRules(QueueQuotas[str, Amount, Fraction]):
         """Begin a session: whether queues above count, and what is wrong with queues."""
         self._session = session
         for queue, fault in self.limits.open(above=above):
-            session.tell(about_queue(queue, "Warning", BAD_QUOTA, fault))
+            session.record_event(about_queue(queue, "Warning", BAD_QUOTA, fault))
 
     def rules(self) -> Iterator[Rule]:
         """Return what the plugin registers."""
@@ -202,7 +202,7 @@ class DeviceQuotaRules(QueueQuotas[str, Amount, Fraction]):
         elif self._misread.get(job.key) != fault and self._session is not None:
             self._misread[job.key] = fault
             message = f"{PATH} {fault}; pods are counted once they exist"
-            self._session.tell(about_group(job, "Warning", BAD_REQUEST, message))
+            self._session.record_event(about_group(job, "Warning", BAD_REQUEST, message))
 
     def _reported(self, task: TaskInfo, refusal: Verdict | None) -> Verdict | None:
         """Tell the PodGroup, too, why one of its pods gets no devices; once for each reason.
@@ -213,5 +213,5 @@ class DeviceQuotaRules(QueueQuotas[str, Amount, Fraction]):
         if refusal is None or self._session is None or job is None or not job.spec.has_group:
             return refusal
         if not f"{known}; ".startswith(f"{refusal.message}; "):
-            self._session.tell(about_group(job, "Warning", refusal.reason, refusal.short_message()))
+            self._session.record_event(about_group(job, "Warning", refusal.reason, refusal.short_message()))
         return refusal

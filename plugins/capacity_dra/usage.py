@@ -10,7 +10,15 @@ from __future__ import annotations
 from fractions import Fraction
 
 from volsched.plugin import IS_CHOSEN, Cluster, JobInfo, TaskInfo, TaskStatus
-from volsched.plugin.devices import Amount, Amounts, DeviceAccounts, Pairs, announced_by, from_devices, unmade_uid
+from volsched.plugin.devices import (
+    Amount,
+    Amounts,
+    DeviceAccounts,
+    Pairs,
+    announced_by,
+    from_devices,
+    pending_claim_uid,
+)
 
 
 class ClaimUsage(DeviceAccounts):
@@ -43,13 +51,13 @@ class ClaimUsage(DeviceAccounts):
 
     def _charge_pod(self, task: TaskInfo) -> None:
         if task.status is TaskStatus.PENDING:
-            self._ungated[unmade_uid(task.uid)] = task
+            self._ungated[pending_claim_uid(task.uid)] = task
             self._offered |= {resource: self.is_offered(resource) for resource, _ in self._from_devices(task)}
         super()._charge_pod(task)
 
     def _uncharge_pod(self, uid: str) -> None:
         super()._uncharge_pod(uid)
-        self._ungated.pop(unmade_uid(uid), None)
+        self._ungated.pop(pending_claim_uid(uid), None)
 
     def _is_known(self, key: str) -> bool:
         return key in self._ungated or super()._is_known(key)
@@ -97,5 +105,5 @@ class ClaimUsage(DeviceAccounts):
 
     def is_offered(self, resource: str) -> bool:
         """Return whether any node offers an extended resource itself."""
-        column, totals = self._cluster.columns.find(resource), self._cluster.node_ledger.totals
+        column, totals = self._cluster.columns.find(resource), self._cluster.node_cache.totals
         return column is not None and column < len(totals) and totals[column] > 0

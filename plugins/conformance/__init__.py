@@ -1,1 +1,1 @@
-"""What keeps the cluster itself running is nobody's victim."""
+"""Protects pods that keep the cluster itself running from eviction."""

@@ -1,1 +1,1 @@
-"""What CPU pods may take on nodes that carry accelerators, so that the accelerators keep what they need beside them."""
+"""Quotas of CPU pods on nodes with accelerators, so that the accelerators keep CPU and memory beside them."""

@@ -1,10 +1,10 @@
-"""What crossquota can be told.
+"""The arguments of crossquota.
 
 Keys and defaults are those of the design proposed for Volcano, and Volcano's own where it has more.
 
-Quotas, percentages and weights that cannot be read are warnings and count as not given, as there: the next place that
-states something about the quota holds. What would turn the protection off as a whole (no pattern that can be used), or
-turn it on for whom it was not meant (the label selector), is an error.
+Quotas, percentages and weights that cannot be read are warnings and count as absent, as there: the next place with a
+quota counts. An argument that would turn the protection off as a whole (no usable pattern), or on for other pods (the
+label selector), is an error.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""For people who ask why a CPU pod waits: who holds the quotas of GPU nodes, and which nodes could grant more."""
+"""Explains waiting CPU pods: the consumers of quotas of GPU nodes, and nodes whose quota could be raised."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SHOWN = 3
 
 
 class _Full(NamedTuple):
-    """A GPU node that refuses a pod, and by how much each resource is beyond its quota with it; 0: not at all."""
+    """A GPU node that refuses a pod, and by how much each resource would exceed its quota; 0: not at all."""
 
     node: NodeInfo
     account: NodeAccount
@@ -24,14 +24,14 @@ class _Full(NamedTuple):
 
 
 class QuotaExplainer:
-    """Reads the accounts that the plugin decides by, of the first CPU pod of a job that has no node."""
+    """Reads the plugin's accounts for the first CPU pod of a job without a node."""
 
     def __init__(self, cluster: Cluster, budgets: NodeBudgets) -> None:
         self._cluster = cluster
         self._budgets = budgets
 
     def holders(self, job: JobInfo, _: Verdict) -> Iterator[Consumer]:
-        """Yield what CPU pods hold, by job, on GPU nodes that refuse: of resources of which one of them is full."""
+        """Yield the amounts of CPU pods, by job, on refusing GPU nodes, of the resources that are short there."""
         full = list(self._full(job))
         short = {place for found in full for place, amount in enumerate(found.beyond) if amount > 0}
         held: dict[tuple[str, str], list[Amounts]] = {}
@@ -49,8 +49,8 @@ class QuotaExplainer:
     def _counts(self, task: TaskInfo) -> bool:
         return ON_NODE[task.status] and self._budgets.pods.selects(task)
 
-    def remedies(self, job: JobInfo) -> Iterator[Suggestion]:
-        """Yield for each resource that is short a larger quota of GPU nodes, those first that lack least."""
+    def suggestions(self, job: JobInfo) -> Iterator[Suggestion]:
+        """Yield for each short resource a larger quota of GPU nodes, those with the smallest shortage first."""
         full = list(self._full(job))
         for place, resource in enumerate(self._budgets.resources):
             short = sorted((f for f in full if f.beyond[place] > 0), key=lambda f: (f.beyond[place], f.node.name))
@@ -69,7 +69,7 @@ class QuotaExplainer:
 
 
 def _beyond(request: Amounts, account: NodeAccount) -> Amounts:
-    """Return by how much each resource would be beyond its quota; 0 where it would not be."""
+    """Return by how much each resource would exceed its quota; 0 if it would not."""
     amounts = zip(request, account.used, account.amounts, strict=True)
     return tuple(max(0, asked + used - quota) for asked, used, quota in amounts)
 

@@ -86,7 +86,7 @@ class NodeBudgets(Observer):
         return self.pods.include(template)
 
     def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
-        """Take a pod off the node that it left and put it on the one where it is."""
+        """Move a pod from its former node to the present one."""
         left = node_before if ON_NODE[before] else None
         came = task.node if ON_NODE[task.status] else None
         if left is came:
@@ -106,7 +106,7 @@ class NodeBudgets(Observer):
         self._note(node)
 
     def node_changed(self, node: NodeInfo, before: NodeProperties | None) -> None:
-        """Look at a node's quotas again; its annotations are told of when something else in them is wrong."""
+        """Read a node's quotas again; new faults of its annotations are reported."""
         is_gpu = is_gpu_node(node, self._arguments.devices, self._cluster.columns.names)
         if not is_gpu and node.name not in self.accounts:
             return
@@ -159,7 +159,7 @@ class NodeBudgets(Observer):
     # -- the predicate ------------------------------------------------------------------------------------------------
 
     def applies(self, template: PodTemplate) -> bool:
-        """Whether pods of a template ask for no accelerator."""
+        """True if pods of a template ask for no accelerator."""
         return self.pods.include(template)
 
     def refuse(self, template: PodTemplate, node: NodeInfo) -> Verdict | None:
@@ -192,7 +192,7 @@ class NodeBudgets(Observer):
         return passes
 
     def wordings(self, template: PodTemplate, nodes: NodeTable) -> Ids:
-        """Number the nodes by which of their quotas would be exceeded: that is all that is told of them."""
+        """Number the nodes by their exceeded quotas: only these are in the message."""
         rows = nodes.rows
         numbers: Ids = np.zeros(len(rows), dtype=np.intp)
         for _, exceeded in self._exceeded(template, rows):
@@ -224,11 +224,11 @@ class BudgetTable:
     def refresh(self, cluster: Cluster, budgets: NodeBudgets) -> None:
         """Copy what changed; everything when rows were numbered again."""
         nodes: Iterable[NodeInfo] = self.changed.values()
-        if self.layout != cluster.clocks.layout:
+        if self.layout != cluster.clocks.layout_generation:
             shape = (self.width, len(cluster.rows))
             self.used, self.quotas = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
             self.is_gpu = np.zeros(len(cluster.rows), dtype=np.bool_)
-            self.layout = cluster.clocks.layout
+            self.layout = cluster.clocks.layout_generation
             nodes = cluster.rows
         for node in nodes:
             account = budgets.of(node)
@@ -240,7 +240,7 @@ class BudgetTable:
 
 
 def is_gpu_node(node: NodeInfo, devices: DeviceNames, names: list[str]) -> bool:
-    """Return whether a node has an accelerator: allocatable, or in its capacity only while its device plugin restarts.
+    """Return whether a node has an accelerator: allocatable, or only in its capacity while its device plugin restarts.
 
     ``names`` are those of the cluster's resource columns.
     """

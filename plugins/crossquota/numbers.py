@@ -1,4 +1,4 @@
-"""What crossquota shows to whoever watches: quota and usage of GPU nodes, refusals, settings that are passed over."""
+"""The metrics of crossquota: quota and usage of GPU nodes, refusals, ignored settings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Labels = tuple[str, ...]
 
 
 class QuotaSeries:
-    """The numbers of each series: nodes that did not change are not looked at again, and without changes nothing is."""
+    """Return the numbers of each series; only changed nodes are read again."""
 
     def __init__(self, budgets: NodeBudgets, patterns: int) -> None:
         self._budgets = budgets
@@ -40,7 +40,7 @@ class QuotaSeries:
         return self._shown[0]
 
     def used(self) -> Numbers:
-        """The same of what is used."""
+        """Return the same of what is used."""
         self._refresh()
         return self._shown[1]
 

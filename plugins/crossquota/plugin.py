@@ -1,4 +1,4 @@
-"""Registration of crossquota: a quota for CPU pods on every GPU node, and how GPU nodes are chosen for them."""
+"""Registers crossquota: a quota for CPU pods on every GPU node, and the choice among GPU nodes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def build(arguments: Mapping[str, Any]) -> CrossQuotaPlugin:
 
 
 class CrossQuotaPlugin:
-    """Cap what CPU pods may hold on nodes that carry accelerators."""
+    """Limits the amounts of CPU pods on nodes with accelerators."""
 
     name: ClassVar[str] = NAME
     POD_ANNOTATIONS: ClassVar[tuple[str, ...]] = (STRATEGY,)
@@ -56,7 +56,7 @@ class CrossQuotaPlugin:
                 },
                 table=figures.table,
                 consumers=explainer.holders,
-                suggestions=explainer.remedies,
+                suggestions=explainer.suggestions,
             ),
             SessionClose(partial(_tell, registrar.session, budgets)),
         )
@@ -73,6 +73,6 @@ def _tell(session: Session, budgets: NodeBudgets) -> None:
     """Record Events on nodes whose annotations cannot be read, or are hardly meant."""
     for node, quota in budgets.take_unreported():
         for fault in quota.faults:
-            session.tell(about_node(node, "Warning", INVALID, fault))
+            session.record_event(about_node(node, "Warning", INVALID, fault))
         for doubt in quota.doubts:
-            session.tell(about_node(node, "Warning", DOUBTFUL, doubt))
+            session.record_event(about_node(node, "Warning", DOUBTFUL, doubt))

@@ -1,4 +1,4 @@
-"""Which pods are CPU pods, for whom of them quotas are, and what they ask for of the resources that have a quota."""
+"""The CPU pods, those of them with quotas, and their requests of the resources with a quota."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ Amounts: TypeAlias = tuple[int, ...]
 """One for each resource that has a quota, in their order, in the resource's unit."""
 
 NEGLIGIBLE = 10
-"""Thousandths of a device up to which a pod asks for none, as in Volcano; the API server takes whole ones only."""
+"""Thousandths of a device up to which a pod requests none, as in Volcano; the API server takes whole ones only."""
 
 NEVER_DEVICES = ("cpu", "memory")
-"""Every pod asks for these, so they tell nobody apart, whatever the patterns are."""
+"""Every pod requests these, so they do not distinguish pods."""
 
 
 class CpuPods:

@@ -37,7 +37,7 @@ Value = TypeVar("Value", int, Fraction)
 
 @dataclass(frozen=True, slots=True)
 class NodeQuotas:
-    """The quotas that the arguments set: amounts in the resource's unit, parts of 100 of what a node offers."""
+    """The quotas of the arguments: amounts in the resource's unit, percentages of a node's allocatable amounts."""
 
     resources: tuple[str, ...]
     amounts: Mapping[str, int]
@@ -46,9 +46,9 @@ class NodeQuotas:
 
 @dataclass(frozen=True, slots=True)
 class NodeQuota:
-    """The quotas of one node, in the order of the resources, and what is wrong with its annotations.
+    """The quotas of one node, in the order of the resources, and the faults of its annotations.
 
-    ``faults`` were passed over, ``doubts`` count as they are written. Both name the annotation.
+    ``faults`` were ignored, ``doubts`` count as they are written. Both name the annotation.
     """
 
     amounts: tuple[int, ...]
@@ -57,7 +57,7 @@ class NodeQuota:
 
     @property
     def complaints(self) -> tuple[str, ...]:
-        """All that is to be told."""
+        """Return all faults and doubts."""
         return self.faults + self.doubts
 
 
@@ -86,7 +86,7 @@ def part_of(whole: int, percentage: Fraction) -> int:
 
 
 def doubt_about(resource: str, amount: int) -> str | None:
-    """Return why a quota is hardly what was meant: so few bytes that its writer must have meant something else."""
+    """Return why a quota is hardly intended: so few bytes that another unit must have been meant."""
     if unit_of(resource) is not Unit.BYTE or amount == 0:
         return None
     shown = format_amount(resource, amount)
@@ -113,7 +113,7 @@ def read_part(text: str) -> Fraction | None:
 
 
 def has_annotations(resource: str) -> bool:
-    """Whether a node can state by annotations what a resource's quota is: names with a domain make no key of one."""
+    """True if annotations of a node can set a resource's quota: a name with a domain makes no key."""
     return "/" not in resource
 
 

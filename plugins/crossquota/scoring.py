@@ -96,5 +96,5 @@ class QuotaScore:
 
 
 def spreads(template: PodTemplate) -> bool:
-    """Return whether a pod wants least-allocated; whatever else it states, or nothing, is most-allocated."""
+    """True if a pod wants least-allocated; any other value, or none, is most-allocated."""
     return template.annotations.get(STRATEGY) == LEAST_ALLOCATED

@@ -1,4 +1,4 @@
-"""The rules where quotas are for some CPU pods alone: labels of pods decide, which are no part of their templates."""
+"""The rules with quotas for some CPU pods only: labels of pods decide, which are no part of their templates."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class SelectedPods:
         self._score = score
 
     def key(self, task: TaskInfo) -> bool | None:
-        """Whether the rules are for this pod."""
+        """Return whether the rules are for this pod."""
         return True if self._budgets.pods.selects(task) else None
 
     def refuse(self, task: TaskInfo, node: NodeInfo) -> Verdict | None:
@@ -33,7 +33,7 @@ class SelectedPods:
         return np.ones(len(nodes.rows), dtype=np.bool_)
 
     def wordings(self, task: TaskInfo, nodes: NodeTable) -> Rows:
-        """Number the nodes by what is told of them."""
+        """Number the nodes by the message about them."""
         return self._budgets.wordings(task.template, nodes)
 
     def score(self, task: TaskInfo, node: NodeInfo) -> float:
@@ -46,7 +46,7 @@ class SelectedPods:
 
 
 def rules_for_pods(budgets: NodeBudgets, score: QuotaScore, *, scores: bool) -> Iterator[Rule]:
-    """Return the rule and the score; where these are for some pods a key tells for which."""
+    """Return the rule and the score, with a key that selects the pods if quotas are for some only."""
     found = budgets if budgets.pods.selects_all else SelectedPods(budgets, score)
     key, version = (found.key, _never) if isinstance(found, SelectedPods) else (None, None)
     yield Predicate(
@@ -63,5 +63,5 @@ def rules_for_pods(budgets: NodeBudgets, score: QuotaScore, *, scores: bool) -> 
 
 
 def _never(_: TaskInfo) -> int:
-    """What an answer is made from is on its node and in the key: it changes for no other reason."""
+    """Return the version: answers depend only on the node and on the key."""
     return 0

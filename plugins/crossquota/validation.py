@@ -1,6 +1,6 @@
-"""What is wrong with the annotations of crossquota on nodes and pods, found before scheduling.
+"""Faults of the annotations of crossquota on nodes and pods, found before scheduling.
 
-All of it is warnings: an annotation that cannot be read is passed over, and a Node must not be refused for it.
+All of them are warnings: an unreadable annotation is ignored, and a Node must not be refused for it.
 """
 
 from __future__ import annotations

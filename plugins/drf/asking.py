@@ -66,7 +66,7 @@ class Asking(Observer):
         for job in self._to_count.values():
             self._forget(job.key)
             if job.spec.has_group or job.spec.implicit:
-                kinds = Counter(map(kind_of, job.waiting.values())) if not job.barred else Counter[Kind]()
+                kinds = Counter(map(kind_of, job.waiting.values())) if not job.blocked else Counter[Kind]()
                 self._waiting.charge(job, kinds, 1)
                 self.changed[job.queue] = None
         self._to_count.clear()

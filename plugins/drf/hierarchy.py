@@ -120,10 +120,10 @@ class TreeShares(LeafQueues):
         self._asking.refresh()
         cluster = self._cluster
         names = cluster.columns.names
-        made_from = self._places.version, tuple(cluster.node_ledger.totals), cluster.columns.left_to_devices
+        made_from = self._places.version, tuple(cluster.node_cache.totals), cluster.columns.left_to_devices
         if made_from != self._made_from:
             self._made_from = made_from
-            self.totals = {names[c]: amount for c, amount in enumerate(cluster.node_ledger.totals) if amount > 0}
+            self.totals = {names[c]: amount for c, amount in enumerate(cluster.node_cache.totals) if amount > 0}
             self._unlimited = frozenset(names[column] for column in cluster.columns.left_to_devices)
             self._known = self._unlimited | self.totals.keys()
             self._states.clear()
@@ -238,7 +238,7 @@ class TreeShares(LeafQueues):
 
     def _used_up_now(self) -> frozenset[str]:
         """Return the resources of which nothing is left; of what devices serve it is not known how much there is."""
-        ledger, names = self._cluster.node_ledger, self._cluster.columns.names
+        ledger, names = self._cluster.node_cache, self._cluster.columns.names
         amounts = zip(names, ledger.totals, ledger.total_used, strict=False)
         return frozenset(name for name, total, used in amounts if used >= total and name not in self._unlimited)
 

@@ -108,7 +108,7 @@ class Shares:
 
     def __init__(self, cluster: Cluster) -> None:
         names = cluster.columns.names
-        self._total = {names[c]: amount for c, amount in enumerate(cluster.node_ledger.totals) if amount > 0}
+        self._total = {names[c]: amount for c, amount in enumerate(cluster.node_cache.totals) if amount > 0}
         self._promised: dict[str, dict[str, int]] = {}
         self._promised_to: dict[str, dict[str, int]] = {}
 

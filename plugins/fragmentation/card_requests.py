@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from plugins.fragmentation.average_demand import MOST_CARDS, CardSums, size_below, size_of
 from plugins.fragmentation.claims import NOTHING, Claimed, Wanted
-from plugins.fragmentation.means import MOST_CARDS, CardSums, size_below, size_of
-from plugins.fragmentation.offers import MILLI, Offer, Offers
+from plugins.fragmentation.cluster_cards import MILLI, ClusterCards, Offer
 from plugins.fragmentation.selections import Selections
-from volsched.model.pods.rules import Toleration
+from volsched.model.pods.placement_rules import Toleration
 from volsched.plugin import MOST_KEPT, Bounded, NodeSelector, PodTemplate, keep
 from volsched.plugin.cards import WHOLE, CardList, CardLists, CardParts, PartRequest
 
@@ -53,8 +53,8 @@ class PodCards:
 class CardRequests:
     """What templates take, read once each for the present offers. Ask ``refresh`` once in a session, before reading."""
 
-    def __init__(self, offers: Offers, selections: Selections, parts: CardParts, lists: CardLists) -> None:
-        self._offers = offers
+    def __init__(self, cluster_cards: ClusterCards, selections: Selections, parts: CardParts, lists: CardLists) -> None:
+        self._cluster_cards = cluster_cards
         self._selections = selections
         self._parts = parts
         self._lists = lists
@@ -64,12 +64,12 @@ class CardRequests:
 
     @property
     def sources(self) -> int:
-        """How many plugins tell of parts and lists of cards: with another one, templates want something else."""
+        """Return how many plugins tell of parts and lists of cards: with another one, templates want something else."""
         return len(self._parts.sources) + len(self._lists.sources)
 
     def refresh(self) -> None:
         """Forget what templates take when cards are other ones, or other plugins tell of them."""
-        seen = (self._offers.version, self._selections.version, self.sources)
+        seen = (self._cluster_cards.version, self._selections.version, self.sources)
         if seen != self._seen:
             self._seen = seen
             self._known.clear()
@@ -89,8 +89,8 @@ class CardRequests:
         return found
 
     def _read(self, template: PodTemplate, claimed: Claimed) -> PodCards:
-        names, request = self._offers.names, template.request
-        amounts = tuple((offer, request.get(names[offer.column], 0)) for offer in self._offers.all)
+        names, request = self._cluster_cards.names, template.request
+        amounts = tuple((offer, request.get(names[offer.column], 0)) for offer in self._cluster_cards.all)
         parts = self._parts.wanted(template)
         devices = tuple(part for wanted, count in claimed for part in self._selections.of(wanted).taken(count))
         blocks, sizes = _told_apart(parts, size_of)

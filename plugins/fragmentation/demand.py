@@ -14,12 +14,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from plugins.fragmentation.average_demand import NOBODY, AverageDemand, CardSums, average_demand_of
 from plugins.fragmentation.card_requests import CardRequests, Group
 from plugins.fragmentation.claims import NOTHING, Claimed, Claims
+from plugins.fragmentation.cluster_cards import ClusterCards
 from plugins.fragmentation.device_cards import DeviceCards
-from plugins.fragmentation.means import NOBODY, CardSums, Means, means_of
 from plugins.fragmentation.node_cards import NodeCards, Richest
-from plugins.fragmentation.offers import Offers
 from plugins.fragmentation.scarcity import Scarcity
 from plugins.fragmentation.selections import Selections
 from volsched.plugin import (
@@ -93,11 +93,16 @@ class Demand(Observer):
     """The sums; ``version`` changes whenever means, scarcity or the resources that are cards are others."""
 
     def __init__(
-        self, cluster: Cluster, offers: Offers, card_requests: CardRequests, lists: CardLists, devices: KnownDevices
+        self,
+        cluster: Cluster,
+        cluster_cards: ClusterCards,
+        card_requests: CardRequests,
+        lists: CardLists,
+        devices: KnownDevices,
     ) -> None:
         self._cluster = cluster
-        self._offers = offers
-        self._cards = NodeCards(cluster, offers, devices.cards)
+        self._cluster_cards = cluster_cards
+        self._cards = NodeCards(cluster, cluster_cards, devices.cards)
         self._card_requests = card_requests
         self._devices = devices
         self._scarcity = Scarcity(cluster, self._cards, lists, devices.selections)
@@ -107,13 +112,13 @@ class Demand(Observer):
         self._seen: object = None
         self._nodes_seen = -1
         self._is_due = True
-        self.means: Means = NOBODY
+        self.average_demand: AverageDemand = NOBODY
         self.scarce: Floats = np.zeros(0)
         self.version = 0
 
     @property
     def richest(self) -> Richest:
-        """What the richest node has."""
+        """Return what the richest node has."""
         return self._cards.richest
 
     # -- following jobs -----------------------------------------------------------------------------------------------
@@ -144,7 +149,11 @@ class Demand(Observer):
         self._is_due = False
         self._devices.selections.refresh()
         self._card_requests.refresh()
-        versions = (self._offers.version, self._devices.selections.version, self._cluster.devices.classes_version)
+        versions = (
+            self._cluster_cards.version,
+            self._devices.selections.version,
+            self._cluster.devices.classes_version,
+        )
         seen = (self.richest, *versions, self._card_requests.sources)
         jobs = self._cluster.jobs
         self._changed |= {key: jobs[key] for key in self._users.take_changed() if key in jobs}
@@ -186,7 +195,7 @@ class Demand(Observer):
 
     def _kinds(self, job: JobInfo, with_claims: list[TaskInfo]) -> dict[Kind, int]:
         """Count the pods of a job that wait or hold a node; those that may not use their queue do not wait."""
-        is_barred = job.barred
+        is_barred = job.blocked
         counted = [t for t in job.tasks.values() if not IS_FINISHED[t.status] and not (is_barred and t.node is None)]
         if not with_claims:
             return {(template, NOTHING): count for template, count in Counter(t.template for t in counted).items()}
@@ -214,10 +223,10 @@ class Demand(Observer):
             del groups[card_request.group]
 
     def _publish(self) -> None:
-        means = means_of(self._counted.sums)
+        average_demand = average_demand_of(self._counted.sums)
         scarce = self._scarcity.of(self._counted.groups, self._counted.sums.cards)
-        if means != self.means or not np.array_equal(scarce, self.scarce):
-            self.means, self.scarce = means, scarce
+        if average_demand != self.average_demand or not np.array_equal(scarce, self.scarce):
+            self.average_demand, self.scarce = average_demand, scarce
             self.version += 1
 
 

@@ -17,10 +17,10 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from plugins.fragmentation.offers import MILLI
+from plugins.fragmentation.cluster_cards import MILLI
 from volsched.plugin import Cluster, NodeInfo, Rows
 from volsched.plugin.cards import WHOLE
-from volsched.plugin.devices import BLOCKING, Device, DeviceLedger, PoolId, Slice, pool_for
+from volsched.plugin.devices import BLOCKING, Device, DeviceUsage, PoolId, Slice, pool_for
 
 Ints = npt.NDArray[np.int64]
 State = tuple[int, ...]
@@ -41,19 +41,19 @@ class Card(NamedTuple):
     parts: tuple[tuple[Device, Fraction], ...]
     percent: int = WHOLE
 
-    def percent_free(self, ledger: DeviceLedger) -> int:
+    def percent_free(self, usage: DeviceUsage) -> int:
         """Return how much of it is free, in percent of a whole card, rounded down."""
         if len(self.parts) == 1 and not self.parts[0][0].shareable:
-            return 0 if self.parts[0][0].id in ledger.taken else self.percent
-        left = Fraction(1) - sum((share * _held(device, ledger) for device, share in self.parts), Fraction(0))
+            return 0 if self.parts[0][0].id in usage.taken else self.percent
+        left = Fraction(1) - sum((share * _held(device, usage) for device, share in self.parts), Fraction(0))
         return int(self.percent * max(Fraction(0), left))
 
 
-def _held(device: Device, ledger: DeviceLedger) -> Fraction:
+def _held(device: Device, usage: DeviceUsage) -> Fraction:
     """Return which part of a device is held; all of one that takes counters, however many share it."""
-    if device.id in ledger.taken or (device.counters and device.id in ledger.shares):
+    if device.id in usage.taken or (device.counters and device.id in usage.shares):
         return Fraction(1)
-    return scarcest(device, ledger.consumed.get(device.id, {}))
+    return scarcest(device, usage.consumed.get(device.id, {}))
 
 
 def scarcest(device: Device, taken: Mapping[str, Fraction]) -> Fraction:
@@ -85,7 +85,7 @@ def _attribute(device: Device, names: Sequence[str]) -> str:
 
 
 def is_kept_off(device: Device) -> bool:
-    """Whether a device has a taint that keeps pods off."""
+    """True if a device has a taint that keeps pods off."""
     return any(taint.effect in BLOCKING for taint in device.taints)
 
 
@@ -135,7 +135,7 @@ class DeviceCards:
 
     @property
     def is_any(self) -> bool:
-        """Whether any node has cards that are devices."""
+        """True if any node has cards that are devices."""
         return bool(self._cards)
 
     # -- reading ------------------------------------------------------------------------------------------------------
@@ -170,8 +170,8 @@ class DeviceCards:
             changed = log.since(self._position) if self._position >= 0 else None
             self._position = log.end
             self._follow({**self._pools, **dict.fromkeys(self._cluster.devices.pools)} if changed is None else changed)
-        if self._layout != self._cluster.clocks.layout:
-            self._layout = self._cluster.clocks.layout
+        if self._layout != self._cluster.clocks.layout_generation:
+            self._layout = self._cluster.clocks.layout_generation
             numbers = [self._state_of.get(node.name, 0) for node in self._cluster.rows]
             self.numbers = np.array(numbers, dtype=np.intp)
             self.free = np.array([free_in(self.states[number]) for number in numbers], dtype=np.int64)
@@ -215,8 +215,8 @@ class DeviceCards:
                 kept.pop(name)
 
     def _count(self, name: str) -> None:
-        ledger = self._cluster.devices.ledger
-        state = tuple(sorted(card.percent_free(ledger) for card in self.cards_of(name)))
+        usage = self._cluster.devices.usage
+        state = tuple(sorted(card.percent_free(usage) for card in self.cards_of(name)))
         number = self._numbers.setdefault(state, len(self.states))
         if number == len(self.states):
             self.states.append(state)
@@ -225,7 +225,7 @@ class DeviceCards:
         else:
             self._state_of.pop(name, None)
         node = self._cluster.nodes.get(name)
-        if node is not None and self._layout == self._cluster.clocks.layout:
+        if node is not None and self._layout == self._cluster.clocks.layout_generation:
             self.numbers[node.row], self.free[node.row] = number, free_in(state)
 
 

@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from plugins.fragmentation.cluster_cards import MILLI, ClusterCards
 from plugins.fragmentation.device_cards import DeviceCards
-from plugins.fragmentation.offers import MILLI, Offers
 from volsched.plugin import MAX_AMOUNT, ChangedNodes, Cluster, NodeInfo
 
 Ints = npt.NDArray[np.int64]
@@ -33,9 +33,9 @@ class NodeCards:
     ``version`` changes with them, and with whatever else nodes state of themselves.
     """
 
-    def __init__(self, cluster: Cluster, offers: Offers, devices: DeviceCards) -> None:
+    def __init__(self, cluster: Cluster, cluster_cards: ClusterCards, devices: DeviceCards) -> None:
         self._cluster = cluster
-        self._offers = offers
+        self._cluster_cards = cluster_cards
         self._devices = devices
         self._changes = ChangedNodes(cluster)
         self._seen: object = None
@@ -45,15 +45,15 @@ class NodeCards:
 
     @property
     def usable(self) -> Ints:
-        """The thousandths of a card that pods may take, by row: none on a node that takes no pods."""
+        """Return the thousandths of a card that pods may take, by row: none on a node that takes no pods."""
         found: Ints = self._of_rows[0]
         return found
 
     def refresh(self) -> None:
         """Catch up with nodes, with what is a card, and with devices."""
-        self._offers.refresh()
+        self._cluster_cards.refresh()
         self._devices.refresh()
-        changed, seen = self._changes.take(), (self._offers.version, self._devices.version)
+        changed, seen = self._changes.take(), (self._cluster_cards.version, self._devices.version)
         nodes = self._cluster.rows
         if changed is None or seen != self._seen:
             self._seen = seen
@@ -68,7 +68,7 @@ class NodeCards:
 
     def _of(self, node: NodeInfo) -> tuple[int, ...]:
         """Return what pods may take of a node's cards, its CPU and memory per card, and all its cards."""
-        cards = min(self._offers.cards(node) + self._devices.total(node.name), _MOST_CARDS)
+        cards = min(self._cluster_cards.cards(node) + self._devices.total(node.name), _MOST_CARDS)
         if not cards:
             return _NOTHING
         is_shut = node.unschedulable or node.terminating or node.quarantined

@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Final
 from plugins.fragmentation.arguments import ARGUMENTS, DRIVERS, RESOURCES, WEIGHT, check_arguments, weights_of
 from plugins.fragmentation.card_requests import CardRequests
 from plugins.fragmentation.claims import Claims
+from plugins.fragmentation.cluster_cards import ClusterCards
 from plugins.fragmentation.demand import Demand, KnownDevices
 from plugins.fragmentation.device_cards import DeviceCards
-from plugins.fragmentation.offers import Offers
 from plugins.fragmentation.score import Score
 from plugins.fragmentation.selections import Selections
 from plugins.fragmentation.stranded import Stranded
@@ -58,11 +58,11 @@ class _Kept:
 
     @classmethod
     def of(cls, cluster: Cluster, arguments: Mapping[str, Any], parts: CardParts, lists: CardLists) -> _Kept:
-        offers = Offers(cluster, arguments[RESOURCES], lists)
+        cluster_cards = ClusterCards(cluster, arguments[RESOURCES], lists)
         cards = DeviceCards(cluster, arguments[DRIVERS])
         devices = KnownDevices(cards, Selections(cluster, cards), Claims(cluster.devices))
-        card_requests = CardRequests(offers, devices.selections, parts, lists)
-        demand = Demand(cluster, offers, card_requests, lists, devices)
+        card_requests = CardRequests(cluster_cards, devices.selections, parts, lists)
+        demand = Demand(cluster, cluster_cards, card_requests, lists, devices)
         score = Score(cluster, weights_of(arguments), demand, card_requests, parts, devices)
-        stranded = Stranded(cluster, offers, card_requests, demand, parts, devices, lists)
+        stranded = Stranded(cluster, cluster_cards, card_requests, demand, parts, devices, lists)
         return cls(devices.selections, demand, score, stranded)

@@ -18,11 +18,11 @@ import numpy as np
 from plugins.fragmentation.card_requests import Group
 from plugins.fragmentation.node_cards import NodeCards
 from plugins.fragmentation.selections import Selections
-from volsched.plugin import Cluster, FactColumns, Floats, Mask, selector_mask
+from volsched.plugin import Cluster, Floats, Mask, PropertyColumns, selector_mask
 from volsched.plugin.cards import CardLists
 
 MOST_GROUPS: Final = 64
-"""So many groups count, those that demand most: whoever makes pods decides how many there are."""
+"""The most groups that count, the largest ones: users decide how many there are."""
 _EXACT: Final = 1 << 20
 _STEPS: Final = 32
 _KEEPS_OUT: Final = ("NoSchedule", "NoExecute")
@@ -36,7 +36,7 @@ class Scarcity:
         self._cards = cards
         self._lists = lists
         self._selections = selections
-        self._facts = FactColumns(cluster)
+        self._properties = PropertyColumns(cluster)
         self._seen: object = None
         self._masks: dict[Group, Mask] = {}
 
@@ -70,7 +70,7 @@ class Scarcity:
         if seen == self._seen:
             return
         self._seen = seen
-        self._facts.refresh()
+        self._properties.refresh()
         self._masks.clear()
 
     def _mask(self, group: Group) -> Mask:
@@ -82,14 +82,14 @@ class Scarcity:
         return found
 
     def _accepted(self, group: Group) -> Mask:
-        taints = self._facts.names(("taints", ""))
+        taints = self._properties.names(("taints", ""))
         tolerated = np.ones(len(taints) + 1, dtype=np.bool_)
         for said, number in taints.items():
             hard = [taint for taint in said if taint.effect in _KEEPS_OUT]  # type: ignore[attr-defined]
             tolerated[number] = all(any(t.tolerates(taint) for t in group.tolerations) for taint in hard)
-        mask: Mask = tolerated[self._facts.ids(("taints", ""))]
+        mask: Mask = tolerated[self._properties.ids(("taints", ""))]
         if group.nodes is not None:
-            mask = mask & selector_mask(group.nodes, self._facts)
+            mask = mask & selector_mask(group.nodes, self._properties)
         for offering in self._lists.rows(group.cards) if group.cards is not None else ():
             mask = mask & offering
         for wanted in group.devices:

@@ -14,20 +14,20 @@ import numpy as np
 from plugins.fragmentation.arguments import Weights
 from plugins.fragmentation.card_requests import CardRequests, PodCards
 from plugins.fragmentation.claims import NOTHING
+from plugins.fragmentation.cluster_cards import MILLI
 from plugins.fragmentation.demand import Demand, KnownDevices
 from plugins.fragmentation.device_waste import DeviceWaste
-from plugins.fragmentation.offers import MILLI
 from plugins.fragmentation.waste import ScorePlan, Waste
 from volsched.plugin import (
     AppliesFn,
     Cluster,
     Floats,
     NodeAmounts,
-    NodeFacts,
     NodeInfo,
     NodeOrder,
     NodeOrderFn,
     NodeOrderVectorFn,
+    NodePropertiesView,
     NodeTable,
     PodTemplate,
     Rule,
@@ -98,21 +98,21 @@ class Score:
         return self.version(task), self._cluster.devices.version
 
     def shares_cards(self, template: PodTemplate) -> bool:
-        """Whether pods of a template take parts of cards that are told apart."""
+        """True if pods of a template take parts of cards that are told apart."""
         self._demand.refresh()
         return bool(self._card_requests.of(template).parts)
 
     def shares_none(self, template: PodTemplate) -> bool:
-        """Whether amounts tell all that pods of a template take; pods without cards are among them."""
+        """True if amounts tell all that pods of a template take; pods without cards are among them."""
         return not self.shares_cards(template)
 
     def takes_cards(self, template: PodTemplate) -> bool:
-        """Whether pods of a template take any cards."""
+        """True if pods of a template take any cards."""
         self._demand.refresh()
         return self._card_requests.of(template).cards > 0
 
     def may_take_cards(self, template: PodTemplate) -> bool:
-        """Whether pods of a template may take any cards, by their claims perhaps."""
+        """True if pods of a template may take any cards, by their claims perhaps."""
         return template.has_resource_claims or self.takes_cards(template)
 
     def by_amounts(self, template: PodTemplate, node: NodeAmounts) -> float:
@@ -128,7 +128,7 @@ class Score:
         saved = self._waste.cards_saved(card_request.parts, self._parts.free(node))
         return self._waste.by_amounts(card_request, node, saved)
 
-    def by_model(self, template: PodTemplate, node: NodeFacts) -> float:
+    def by_model(self, template: PodTemplate, node: NodePropertiesView) -> float:
         """Take off what cards are worth to others who insist on them."""
         self._waste.refresh()
         return self._waste.of_model(self._card_requests.of(template)) * self._scarce_on(node)
@@ -146,7 +146,7 @@ class Score:
         saved = self._waste.cards_saved(card_request.parts, self._parts.free(node))
         return self._waste.by_amounts(card_request, node, saved, self._device_waste.of_node(card_request, node))
 
-    def by_model_of_task(self, task: TaskInfo, node: NodeFacts) -> float:
+    def by_model_of_task(self, task: TaskInfo, node: NodePropertiesView) -> float:
         """Take off what cards are worth to others who insist on them, of those that claims ask for, too."""
         self._waste.refresh()
         return self._waste.of_model(self._request_of(task)) * self._scarce_on(node)
@@ -207,5 +207,5 @@ class Score:
         claimed = self._devices.claims.still_to_allocate(task) if template.has_resource_claims else NOTHING
         return self._card_requests.of(template, claimed)
 
-    def _scarce_on(self, node: NodeFacts) -> float:
+    def _scarce_on(self, node: NodePropertiesView) -> float:
         return float(self._demand.scarce[self._cluster.nodes[node.name].row])

@@ -24,7 +24,7 @@ from volsched.plugin.devices import Capacity, Device, OverBudgetError, Read, Sel
 MOST_KINDS: Final = 256
 _MOST_READS: Final = 64
 _MOST_SORTS: Final = 1_024
-"""So many sorts of devices are remembered, gone ones among them, before all devices are looked at again."""
+"""The most sorts of devices that are kept, former ones included, before all devices are read again."""
 
 
 class Selection(NamedTuple):
@@ -134,7 +134,7 @@ class Selections:
     def refresh(self) -> None:
         """Catch up with devices and nodes."""
         self._cards.refresh()
-        seen = (self._cards.version, self._cluster.clocks.layout)
+        seen = (self._cards.version, self._cluster.clocks.layout_generation)
         if seen != self._seen:
             self._seen = seen
             self._is_postponed = False

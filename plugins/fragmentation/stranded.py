@@ -18,11 +18,11 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from plugins.fragmentation.average_demand import SHARES, AverageDemand
 from plugins.fragmentation.card_requests import CardRequests, Group
+from plugins.fragmentation.cluster_cards import MILLI, ClusterCards
 from plugins.fragmentation.demand import Demand, KnownDevices
 from plugins.fragmentation.device_cards import DeviceCards, product_of
-from plugins.fragmentation.means import SHARES, Means
-from plugins.fragmentation.offers import MILLI, Offers
 from volsched.model.nodes.columns import CPU, MEMORY
 from volsched.plugin import Cluster, Mask, NodeColumns, NodeInfo, Numbers, Report, Rows, Series
 from volsched.plugin.cards import WHOLE, CardLists, CardParts
@@ -54,9 +54,12 @@ class Lines(NamedTuple):
     whole: Ints
     is_wanted: Mask
 
-    def losses(self, means: Means, *, is_scattered: bool) -> dict[str, Ints]:
+    def losses(self, average_demand: AverageDemand, *, is_scattered: bool) -> dict[str, Ints]:
         """Return the thousandths of cards that cannot be used, by cause; each counts for the first one that holds."""
-        by_cpu, by_memory = self._without(self.cpu, means.cpu), self._without(self.memory, means.memory)
+        by_cpu, by_memory = (
+            self._without(self.cpu, average_demand.cpu),
+            self._without(self.memory, average_demand.memory),
+        )
         left = self.free - np.maximum(by_cpu, by_memory)
         parts = np.minimum(left, self.rests)
         left = left - parts
@@ -82,7 +85,7 @@ class Stranded:
     def __init__(
         self,
         cluster: Cluster,
-        offers: Offers,
+        cluster_cards: ClusterCards,
         card_requests: CardRequests,
         demand: Demand,
         parts: CardParts,
@@ -91,7 +94,7 @@ class Stranded:
     ) -> None:
         self._lists = lists
         self._cluster = cluster
-        self._offers = offers
+        self._cluster_cards = cluster_cards
         self._card_requests = card_requests
         self._demand = demand
         self._parts = parts
@@ -101,7 +104,7 @@ class Stranded:
         self._models: list[str] = []
         self._of_model: Rows = np.zeros(0, dtype=np.intp)
         self._seen: object = None
-        self._facts: object = None
+        self._properties: object = None
         self._position = 0
         self._groups: frozenset[Group] = frozenset()
         self._changes = -1
@@ -141,7 +144,7 @@ class Stranded:
 
     def _commonest(self) -> int:
         """Return the number of whole cards per container in which most of the demanded whole cards come."""
-        return max(self._demand.means.blocks, key=lambda block: (block[1], -block[0]), default=(0, SHARES))[0]
+        return max(self._demand.average_demand.blocks, key=lambda block: (block[1], -block[0]), default=(0, SHARES))[0]
 
     # -- following ----------------------------------------------------------------------------------------------------
 
@@ -149,11 +152,11 @@ class Stranded:
         """Count again if anything has changed; nodes are columns, so a cluster takes a few operations."""
         self._demand.refresh()
         self._devices.cards.refresh()
-        cluster, ledger = self._cluster, self._cluster.node_ledger
-        if self._changes != cluster.clocks.changes:
-            self._changes = cluster.clocks.changes
+        cluster, cache = self._cluster, self._cluster.node_cache
+        if self._changes != cluster.clocks.change_generation:
+            self._changes = cluster.clocks.change_generation
             self._groups = frozenset(self._waiting())
-        versions = (self._demand.version, ledger.facts_version, ledger.usage_log.end, cluster.devices.pool_log.end)
+        versions = (self._demand.version, cache.properties_version, cache.usage_log.end, cluster.devices.pool_log.end)
         seen = (*versions, self._groups)
         if seen == self._seen:
             return False
@@ -165,12 +168,12 @@ class Stranded:
 
     def _follow_cards(self) -> None:
         """Look again at the single cards of nodes that changed, and at what all nodes are when these have."""
-        ledger, rows = self._cluster.node_ledger, self._cluster.rows
-        changed = ledger.usage_log.since(self._position)
-        self._position = ledger.usage_log.end
-        facts = (ledger.facts_version, self._devices.cards.version, len(self._lists.sources))
-        if self._facts != facts or changed is None:
-            self._facts = facts
+        cache, rows = self._cluster.node_cache, self._cluster.rows
+        changed = cache.usage_log.since(self._position)
+        self._position = cache.usage_log.end
+        properties = (cache.properties_version, self._devices.cards.version, len(self._lists.sources))
+        if self._properties != properties or changed is None:
+            self._properties = properties
             models = [model_of(node, self._devices.cards, self._lists) for node in rows]
             self._models = sorted(set(models))
             self._of_model = np.array([self._models.index(model) for model in models], dtype=np.intp)
@@ -188,7 +191,7 @@ class Stranded:
     def _count(self) -> dict[str, dict[str, int]]:
         lines = self._lines()
         most = int(lines.whole.max(initial=0))
-        losses = lines.losses(self._demand.means, is_scattered=0 < most < self._commonest())
+        losses = lines.losses(self._demand.average_demand, is_scattered=0 < most < self._commonest())
         found: dict[str, dict[str, int]] = {model: {} for model in self._models}
         for name, amounts in {"cards": lines.cards, "free": lines.free, **losses}.items():
             sums = np.zeros(len(self._models), dtype=np.int64)
@@ -202,7 +205,7 @@ class Stranded:
         columns.refresh()
         offered, idle = columns.allocatable, columns.allocatable - columns.used
         cards, free, whole, rests = (np.zeros(len(columns.all_rows), dtype=np.int64) for _ in range(4))
-        for column, unit, is_whole in self._offers.all:
+        for column, unit, is_whole in self._cluster_cards.all:
             cards += np.maximum(offered[column], 0) * unit // MILLI
             free += np.maximum(idle[column], 0) * unit // MILLI
             if is_whole:
@@ -211,7 +214,7 @@ class Stranded:
         if devices.is_any:
             cards += np.array([devices.total(node.name) for node in self._cluster.rows], dtype=np.int64)
             free += devices.free
-        smallest = min((size for size, _ in self._demand.means.sizes), default=WHOLE)
+        smallest = min((size for size, _ in self._demand.average_demand.sizes), default=WHOLE)
         told_apart = [*self._each.items(), *((row, devices.states[n]) for row, n in enumerate(devices.numbers) if n)]
         for row, each in told_apart:
             whole[row] += each.count(WHOLE)
@@ -221,9 +224,9 @@ class Stranded:
 
     def _waiting(self) -> Iterator[Group]:
         """Yield which nodes the jobs accept that wait for cards, by the first pod of each."""
-        for job in self._cluster.queue_ledger.waiting.values():
+        for job in self._cluster.queue_cache.waiting.values():
             task = next(iter(job.waiting.values()), None)
-            if task is not None and not job.barred:
+            if task is not None and not job.blocked:
                 claimed = self._devices.claims.still_to_allocate(task)
                 card_request = self._card_requests.of(task.template, claimed)
                 if card_request.cards:

@@ -24,10 +24,10 @@ import numpy as np
 import numpy.typing as npt
 
 from plugins.fragmentation.arguments import Weights
+from plugins.fragmentation.average_demand import SHARES
 from plugins.fragmentation.card_requests import PodCards
+from plugins.fragmentation.cluster_cards import MILLI, Offer
 from plugins.fragmentation.demand import Demand
-from plugins.fragmentation.means import SHARES
-from plugins.fragmentation.offers import MILLI, Offer
 from volsched.model.nodes.columns import CPU, MEMORY
 from volsched.plugin import Bounded, Floats, NodeAmounts, NodeInfo, Rows
 from volsched.plugin.cards import WHOLE, PartRequest
@@ -112,13 +112,13 @@ class Waste:
         demand.refresh()
         if self.version != demand.version:
             self.version = demand.version
-            means = demand.means
-            self._blocks = means.block_losses(demand.richest.cards // MILLI)
+            average_demand = demand.average_demand
+            self._blocks = average_demand.block_losses(demand.richest.cards // MILLI)
             self._losses = np.array(self._blocks)
-            self._rests = means.part_losses()
+            self._rests = average_demand.part_losses()
             margin = self._weights.margin
-            self._cpu, self._memory = margin * means.cpu, margin * means.memory
-            self._in_blocks = means.in_blocks
+            self._cpu, self._memory = margin * average_demand.cpu, margin * average_demand.memory
+            self._in_blocks = average_demand.in_blocks
             self._saved.clear()
 
     # -- of one node --------------------------------------------------------------------------------------------------

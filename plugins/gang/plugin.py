@@ -59,7 +59,7 @@ class GangPlugin:
 
 
 def incompleteness(job: JobInfo) -> Verdict | None:
-    """Why the job has too few members that can work."""
+    """Return why the job has too few members that can work."""
     if not job.roles_valid():
         lacking = ", ".join(sorted(role for role, least in job.spec.min_roles.items() if _valid_in(job, role) < least))
         message = f'PodGroup "{job.key}" has not enough pods of role {lacking} for its minimum'
@@ -84,7 +84,7 @@ def _ready_last(job: JobInfo) -> bool:
 
 
 def is_ready(job: JobInfo) -> bool:
-    """Whether the job and each of its roles has its minimum."""
+    """True if the job and each of its roles has its minimum."""
     return job.is_ready and job.roles_ready()
 
 
@@ -97,7 +97,7 @@ def _starves(job: JobInfo) -> bool:
 
 
 def _may_go(task: TaskInfo, candidates: Sequence[TaskInfo], *, whole: bool) -> list[TaskInfo]:
-    """Candidates that leave their gang its minimum; all others, too, where gangs go as a whole before they break."""
+    """Return candidates that leave their gang its minimum; all others, too, if gangs go as a whole first."""
     if not whole:
         return above_minimum(task, candidates)
     others = [victim for victim in candidates if victim.job is not task.job]
@@ -122,12 +122,12 @@ def above_minimum(_: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]
 
 def note_conditions(session: Session) -> None:
     """Report on every PodGroup that changed whether its gang can start."""
-    for job in sorted(session.cluster.queue_ledger.dirty_jobs.values(), key=lambda job: job.key):
+    for job in sorted(session.cluster.queue_cache.dirty_jobs.values(), key=lambda job: job.key):
         if not job.spec.has_group or job.is_native or not job.tasks or _nobody_looked_at(session, job):
             continue
         if is_ready(job) and not is_kept_out(job):
             if READY not in job.conditions:
-                session.tell(about_group(job, "Normal", SCHEDULED, "pod group is ready"))
+                session.record_event(about_group(job, "Normal", SCHEDULED, "pod group is ready"))
             session.refusals.set_conditions(
                 job, (*(c for c in job.conditions if c.type not in (UNSCHEDULABLE, SCHEDULED)), READY)
             )
@@ -137,12 +137,12 @@ def note_conditions(session: Session) -> None:
 
 
 def _nobody_looked_at(session: Session, job: JobInfo) -> bool:
-    """Whether a job's queue is not there, or not yet: that is told after a moment, and no less of it before."""
+    """True if a job's queue does not exist (yet); the scheduler reports that after a moment."""
     return job.queue not in session.cluster.queues and job.refusal is None
 
 
 def _only_waits_for_terminating(job: JobInfo) -> bool:
-    """Whether the gang is short only because members are being deleted, and nobody waits to replace them."""
+    """True if the gang is short only because members are terminating, and no pending member replaces them."""
     counts = job.counts
     leaving = sum(1 for t in job.tasks.values() if t.status is TaskStatus.RELEASING and t.node is not None)
     waiting = counts[TaskStatus.PENDING] + counts[TaskStatus.PIPELINED]

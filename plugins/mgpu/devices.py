@@ -72,7 +72,7 @@ class Cards:
 
     @property
     def idle(self) -> NodeCardState:
-        """All cards with nothing on them."""
+        """Return all cards with nothing on them."""
         return NodeCardState(self.memory, (FreeCard(CORE_OF_CARD, self.memory),) * self.count)
 
 

@@ -84,14 +84,14 @@ class CardAccount:
 
     @property
     def state(self) -> NodeCardState:
-        """What is free of each card."""
+        """Return what is free of each card."""
         if self._state is None:
             self._state = self._free(self.used)
         return self._state
 
     @property
     def alike(self) -> NodeCardState:
-        """The same for whoever does not care which card is which."""
+        """Return the same for whoever does not care which card is which."""
         if self._alike is None:
             self._alike = alike(self.state)
         return self._alike
@@ -104,7 +104,7 @@ class CardAccount:
         ]
 
     def state_without(self, uids: Iterable[str]) -> NodeCardState:
-        """What will be free of each card once these pods have gone."""
+        """Return what will be free of each card once these pods have gone."""
         used = self.used
         for uid in uids:
             if uid in self.holdings:
@@ -305,11 +305,11 @@ class CardLedger(Observer):
 
     def _note(self, node: NodeInfo) -> None:
         self.changed[node.name] = None
-        self.cluster.node_ledger.touch(node)
+        self.cluster.node_cache.touch(node)
 
 
 def results_of(task: TaskInfo) -> Mapping[str, str]:
-    """The annotations of a pod with a node, with those that its Binding still carries."""
+    """Return the annotations of a pod with a node, with those that its Binding still carries."""
     return {**task.spec.annotations, **task.bind_annotations} if task.bind_annotations else task.spec.annotations
 
 

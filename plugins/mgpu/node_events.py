@@ -55,17 +55,17 @@ class NodeEvents:
         for uid, text in account.changed.items():
             task = session.cluster.tasks.get(uid)
             if task is not None and before.get(uid) != text:
-                session.tell(about_pod(task, "Warning", CHANGED, f"{_CHANGED} (now {text})"))
+                session.record_event(about_pod(task, "Warning", CHANGED, f"{_CHANGED} (now {text})"))
 
     def _compare(self, session: Session, node: NodeInfo, before: dict[str, str], now: dict[str, str]) -> None:
         if before.get(UNKNOWN, "") != now.get(UNKNOWN, "") and UNKNOWN in now:
-            session.tell(about_node(node, "Warning", UNKNOWN, now[UNKNOWN]))
+            session.record_event(about_node(node, "Warning", UNKNOWN, now[UNKNOWN]))
         if UNKNOWN in before and UNKNOWN not in now:
-            session.tell(about_node(node, "Normal", KNOWN, "the cards of all pods are known again"))
+            session.record_event(about_node(node, "Normal", KNOWN, "the cards of all pods are known again"))
         if OVERDRAWN in now and before.get(OVERDRAWN) != now[OVERDRAWN]:
-            session.tell(about_node(node, "Warning", OVERDRAWN, now[OVERDRAWN]))
+            session.record_event(about_node(node, "Warning", OVERDRAWN, now[OVERDRAWN]))
         if ODD in now and before.get(ODD) != now[ODD]:
-            session.tell(about_node(node, "Warning", ODD, now[ODD]))
+            session.record_event(about_node(node, "Warning", ODD, now[ODD]))
 
 
 def _findings(account: CardAccount | None, *, by_id: bool) -> dict[str, str]:

@@ -63,7 +63,7 @@ class ContainerRequest(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Whether whole cards are wanted."""
+        """True if whole cards are wanted."""
         return self.core == CORE_OF_CARD
 
 
@@ -169,7 +169,7 @@ def _kinds(asks: Sequence[ContainerRequest], memory: int, first: ContainerReques
 
 
 def _is_hopeless(state: NodeCardState, kinds: _Kinds, most_instances: int) -> bool:
-    """Whether sums alone tell that nothing fits: of core, of memory, of cards that could take each kind."""
+    """True if sums alone tell that nothing fits: of core, of memory, of cards that could take each kind."""
     usable = [card for card in state.cards if card.instances < most_instances]
     if sum(kind.core * kind.units for kind in kinds) > sum(max(0, card.core) for card in usable):
         return True

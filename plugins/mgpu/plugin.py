@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
+from plugins.mgpu.callbacks import NAME, MgpuRules
 from plugins.mgpu.devices import CARD_IDS, POLICY
 from plugins.mgpu.ledger import CardLedger, Requests
 from plugins.mgpu.node_events import NodeEvents
@@ -16,7 +17,6 @@ from plugins.mgpu.parts import FreeParts
 from plugins.mgpu.placement import PlacementSearch
 from plugins.mgpu.requests import MIN_MEMORY, MULTIPLE
 from plugins.mgpu.results import ASSUMED, INDEX
-from plugins.mgpu.rules import NAME, MgpuRules
 from plugins.mgpu.scoring import Strategy
 from plugins.mgpu.series import MgpuSeries
 from volsched.plugin import AnnotationTypes, Argument, Registrar, Session

@@ -22,7 +22,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from plugins.mgpu.devices import CORE, CORE_OF_CARD, MEMORY, MILLI, POLICIES, POLICY, policy_of
 from plugins.mgpu.placement import ContainerRequest
-from volsched.model.pods.rules import MAIN, ContainerAmounts
+from volsched.model.pods.placement_rules import MAIN, ContainerAmounts
 from volsched.plugin import shortened
 
 MULTIPLE: Final = "vke.volcengine.com/container-multiple-gpu"
@@ -74,27 +74,27 @@ class PodRequest:
 
     @property
     def is_clear(self) -> bool:
-        """Whether it is known what the pod wants, however wrong that may be."""
+        """True if it is known what the pod wants, however wrong that may be."""
         return not any(fault.vague for fault in self.faults)
 
     @property
     def is_whole(self) -> bool:
-        """Whether every container that wants cards wants whole ones."""
+        """True if every container that wants cards wants whole ones."""
         return all(found.ask.is_whole for found in self.asks)
 
     @property
     def most_cards(self) -> int:
-        """The cards of the container that wants most of them."""
+        """Return the cards of the container that wants most of them."""
         return max((found.ask.cards for found in self.asks), default=0)
 
     @property
     def shapes(self) -> tuple[ContainerRequest, ...]:
-        """What the containers want, in their order."""
+        """Return what the containers want, in their order."""
         return tuple(found.ask for found in self.asks)
 
 
 def wants_cards(containers: Sequence[ContainerAmounts]) -> bool:
-    """Whether any container names core or memory of cards."""
+    """True if any container names core or memory of cards."""
     return any(_is_named(container) for container in containers)
 
 

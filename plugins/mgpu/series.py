@@ -103,7 +103,7 @@ class MgpuSeries:
         return self._numbers()[place]
 
     def table(self) -> QuotaTable:
-        """What of each shared card is given away, and on which nodes that is not known of all pods."""
+        """Return what of each shared card is given away, and on which nodes that is not known of all pods."""
         ledger = sorted(self._ledger.nodes.items())
         rows = [row for name, account in ledger for row in _rows(name, account)]
         return QuotaTable("sharedCards", "Shared cards", ("node", "card"), _FIGURES, rows)

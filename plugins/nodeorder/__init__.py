@@ -1,1 +1,1 @@
-"""How good a node is for a pod: kube-scheduler's scores, weighted and added up as in Volcano's nodeorder."""
+"""kube-scheduler's scores, weighted and added up as in Volcano's nodeorder."""

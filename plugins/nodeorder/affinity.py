@@ -12,8 +12,8 @@ import numpy as np
 from plugins.nodeorder.arguments import NodeOrderWeights
 from volsched.plugin import (
     Floats,
-    NodeFacts,
     NodeOrder,
+    NodePropertiesView,
     NodeTable,
     PodConstraints,
     PodTemplate,
@@ -32,10 +32,10 @@ class NodeAffinityScore:
 
     @staticmethod
     def applies(template: PodTemplate) -> bool:
-        """Whether pods of a template prefer any nodes."""
+        """True if pods of a template prefer any nodes."""
         return bool(template.preferred_nodes)
 
-    def score(self, pod: PodConstraints, node: NodeFacts) -> float:
+    def score(self, pod: PodConstraints, node: NodePropertiesView) -> float:
         """Score one node."""
         met = sum(item.weight for item in pod.preferred_nodes if term_selects(item.term, node))
         return float(met * self._weight)
@@ -44,7 +44,7 @@ class NodeAffinityScore:
         """Answer as ``score``, for many nodes at once."""
         total = np.zeros(len(nodes.columns.all_rows), dtype=np.int64)
         for item in pod.preferred_nodes:
-            total += item.weight * term_mask(item.term, nodes.facts)
+            total += item.weight * term_mask(item.term, nodes.properties)
         found: Floats = (total[nodes.rows] * self._weight).astype(np.float64)
         return found
 

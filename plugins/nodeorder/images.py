@@ -17,8 +17,8 @@ from plugins.nodeorder.arguments import NodeOrderWeights
 from volsched.plugin import (
     Cluster,
     Floats,
-    NodeFacts,
     NodeOrder,
+    NodePropertiesView,
     NodeTable,
     PodConstraints,
     PodTemplate,
@@ -34,7 +34,7 @@ Bytes = npt.NDArray[np.int64]
 
 
 class ImageLocality:
-    """Knows which nodes have which of the images that were asked for, and how large they are there."""
+    """The nodes that have a wanted image, with its size there."""
 
     def __init__(self, cluster: Cluster, weight: int) -> None:
         self._cluster = cluster
@@ -46,10 +46,10 @@ class ImageLocality:
 
     @staticmethod
     def applies(template: PodTemplate) -> bool:
-        """Whether pods of a template have any image, which only pods that users did not write lack."""
+        """True if pods of a template have any image, which only pods of users have."""
         return bool(template.images) and template.containers > 0
 
-    def score(self, pod: PodConstraints, node: NodeFacts) -> float:
+    def score(self, pod: PodConstraints, node: NodePropertiesView) -> float:
         """Score one node."""
         self._refresh()
         total = 0
@@ -91,12 +91,12 @@ class ImageLocality:
         return found
 
     def _refresh(self) -> None:
-        """Forget what nodes reported that report something else now."""
+        """Drop reports of nodes that changed."""
         cluster = self._cluster
-        if self._layout == cluster.clocks.layout and self._position == cluster.node_ledger.facts_log.end:
+        if self._layout == cluster.clocks.layout_generation and self._position == cluster.node_cache.properties_log.end:
             return
-        changed = cluster.node_ledger.facts_log.since(self._position)
-        if self._layout != cluster.clocks.layout or changed is None or len(self._sizes) > 4096:
+        changed = cluster.node_cache.properties_log.since(self._position)
+        if self._layout != cluster.clocks.layout_generation or changed is None or len(self._sizes) > 4096:
             self._sizes.clear()
             self._nodes.clear()
         else:
@@ -104,7 +104,7 @@ class ImageLocality:
                 for row in changed:
                     sizes[row] = cluster.rows[row].images.get(image, 0)
                 self._nodes[image] = int(np.count_nonzero(sizes))
-        self._position, self._layout = cluster.node_ledger.facts_log.end, cluster.clocks.layout
+        self._position, self._layout = cluster.node_cache.properties_log.end, cluster.clocks.layout_generation
 
 
 def rules(registrar: Registrar, weights: NodeOrderWeights) -> Iterator[Rule]:

@@ -45,7 +45,7 @@ class PodAffinityScore:
         rows = nodes.rows
         raws: npt.NDArray[np.int64] = np.zeros(len(rows), dtype=np.int64)
         for table, weight in self._points(task):
-            raws += weight * table.by_row(nodes.facts, rows)
+            raws += weight * table.by_row(nodes.properties, rows)
         if not len(rows):
             return np.zeros(0)
         least, span = _range(int(raws.min()), int(raws.max()))
@@ -57,7 +57,9 @@ class PodAffinityScore:
         points: Points = [(claim.table, 1) for claim in self._domains.drawing(task) if claim.table.counts]
         template = task.template
         if template.preferred_affinity or template.preferred_anti_affinity:
-            points += [(table, weight) for table, weight in self._domains.liking(template).terms if table.counts]
+            points += [
+                (table, weight) for table, weight in self._domains.preferred_terms(template).terms if table.counts
+            ]
         return points
 
 

@@ -55,11 +55,11 @@ class SpreadingScore:
 
     def scores(self, task: TaskInfo, nodes: NodeTable) -> Floats:
         """Answer as ``score_all``, for many nodes at once."""
-        facts, rows = nodes.facts, nodes.rows
+        properties, rows = nodes.properties, nodes.rows
         spread = self._domains.likes_spread(task.template)
         counted: Mask = np.ones(len(rows), dtype=np.bool_)
         for key in spread.keys:
-            counted &= has_label(key, facts, rows)
+            counted &= has_label(key, properties, rows)
         inside = rows[counted]
         result = np.zeros(len(rows))
         if not len(inside) or not spread.constraints:
@@ -69,8 +69,8 @@ class SpreadingScore:
             if item.topology_key == HOST:
                 domains = len(inside)
             else:
-                domains = len(np.unique(facts.ids(("label", item.topology_key))[inside]))
-            counts = table.by_row(facts, inside) if table.key else _by_node(table, nodes.columns.cluster, inside)
+                domains = len(np.unique(properties.ids(("label", item.topology_key))[inside]))
+            counts = table.by_row(properties, inside) if table.key else _by_node(table, nodes.columns.cluster, inside)
             raws = raws + (counts * math.log(domains + 2) + float(item.max_skew - 1))
         whole = np.trunc(raws)
         rounded = (whole + (raws - whole >= 0.5)).astype(np.int64)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from plugins.nodeorder.arguments import NodeOrderWeights
 from volsched.model.api import Taint
-from volsched.model.pods.rules import Toleration
+from volsched.model.pods.placement_rules import Toleration
 from volsched.plugin import (
     BatchNodeOrder,
     Cluster,
@@ -34,7 +34,7 @@ Taints = tuple[Taint, ...]
 
 
 class SoftTaints(Observer):
-    """Which PreferNoSchedule taints there are, so that pods are told quickly that these make no difference."""
+    """The present PreferNoSchedule taints, for a quick answer if they make no difference."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._nodes: dict[Taints, int] = {}
@@ -77,7 +77,7 @@ class SoftTaints(Observer):
         return found
 
     def same_everywhere(self, template: PodTemplate) -> int | None:
-        """Return what every node of the cluster gets, when that is the same."""
+        """Return the score of all nodes if they are equal."""
         kinds = self._nodes
         if not kinds or (len(kinds) == 1 and () in kinds):
             return 100
@@ -110,11 +110,11 @@ class TaintTolerationScore:
     def scores(self, task: TaskInfo, nodes: NodeTable) -> Floats:
         """Answer as ``score_all``, for many nodes at once."""
         path, rows = ("taints", ""), nodes.rows
-        names = nodes.facts.names(path)
+        names = nodes.properties.names(path)
         by_id: npt.NDArray[np.int64] = np.zeros(len(names) + 1, dtype=np.int64)
         for taints, number in names.items():
             by_id[number] = self._taints.untolerated(task.template, soft(taints))  # type: ignore[arg-type]  # a fact
-        counts = by_id[nodes.facts.ids(path)[rows]]
+        counts = by_id[nodes.properties.ids(path)[rows]]
         most = int(counts.max()) if len(counts) else 0
         if not most:
             return np.full(len(rows), float(100 * self._weight))

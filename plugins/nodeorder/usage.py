@@ -48,12 +48,12 @@ _NONZERO_CPU_AND_MEMORY = slice(NONZERO_CPU, NONZERO_MEMORY + 1)
 
 @dataclass(slots=True)
 class _TemplateRequest:
-    """What the scores need of a template."""
+    """The data of a template that the scores need."""
 
     cpu: int
     memory: int
     balanced: tuple[tuple[int, int], ...]
-    """Column and request of the resources that are balanced; empty when the pod asks for none of them."""
+    """Column and request of the balanced resources; empty if the pod requests none of them."""
     nonzero: Whole
     """The first two below one another."""
     places: Whole
@@ -75,7 +75,7 @@ class UsageScore:
 
     @property
     def counts(self) -> bool:
-        """Whether any of the three has a weight."""
+        """True if any of the three has a weight."""
         return bool(self._least or self._most or self._balance)
 
     def _of(self, pod: PodRequest) -> _TemplateRequest:
@@ -207,13 +207,13 @@ def _used_shares(capacities: Whole, taken: Whole) -> Whole:
 
 
 def _mean(shares: Whole, has_both: Mask) -> Whole:
-    """The mean of two shares; the share of what a node does not have is 0 and does not count."""
+    """Return the mean of two shares; a resource that the node lacks does not count."""
     found: Whole = (shares[0] + shares[1]) >> has_both
     return found
 
 
 def _balances(taken: Whole, capacities: Whole) -> Whole:
-    """``_balance`` for many nodes, without and with the pod; what a node does not have is left out of its shares.
+    """``_balance`` for many nodes, without and with the pod; resources that a node lacks do not count.
 
     Amounts are (resource x [without, with] x node), capacities (resource x node).
     """

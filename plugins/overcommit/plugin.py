@@ -101,9 +101,9 @@ class _OvercommitVote:
         if cluster.is_left_to_devices(name):
             return None
         column = cluster.columns.find(name)
-        known = column is not None and column < len(cluster.node_ledger.totals)
-        total = cluster.node_ledger.totals[column] if known and column is not None else 0
-        used = cluster.node_ledger.total_used[column] if known and column is not None else 0
+        known = column is not None and column < len(cluster.node_cache.totals)
+        total = cluster.node_cache.totals[column] if known and column is not None else 0
+        used = cluster.node_cache.total_used[column] if known and column is not None else 0
         limit = int(total * self._factors.factor_of(name))
         taken = used + self._demand.reserved().get(name, 0)
         return None if taken + amount <= limit else Shortfall(name, amount, taken, limit)

@@ -1,1 +1,1 @@
-"""What a node must offer before a pod may go there: the rules of kube-scheduler's default filters."""
+"""The rules of kube-scheduler's default filters: what a node must have before a pod may go there."""

@@ -1,4 +1,4 @@
-"""What predicates can be told: which rules are checked, and how long bindings may take."""
+"""The arguments of predicates: the checked rules, and the time limit of bindings."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ OF_VOLCANO = (
         "a search for devices has no time of its own; dynamicresources.selectorSecondsPerSession limits a session",
     ),
 )
-"""What Volcano's plugin can be told and has no effect here."""
+"""Arguments of Volcano's plugin without an effect here."""
 
 BIND_TIMEOUT = "volumebinding.bindTimeoutSeconds"
 DEVICE_TIMEOUT = "dynamicresources.bindingTimeoutSeconds"
@@ -70,7 +70,7 @@ ARGUMENTS: tuple[Argument, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class PredicatesArguments:
-    """Which rules are checked."""
+    """The checked rules."""
 
     node_affinity: bool = True
     node_ports: bool = True

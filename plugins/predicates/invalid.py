@@ -1,4 +1,4 @@
-"""Pods that must not be placed because a part of them cannot be understood, or is switched off."""
+"""Refuses pods with a part that cannot be understood, or is switched off."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def rules(_: Registrar, wanted: PredicatesArguments) -> Iterator[Rule]:
 
 
 def is_refused(template: PodTemplate) -> bool:
-    """Whether a part of the pod cannot be understood."""
+    """True if a part of the pod cannot be understood."""
     return bool(template.refusals)
 
 
 def has_claims(template: PodTemplate) -> bool:
-    """Whether the pod has ResourceClaims."""
+    """True if the pod has ResourceClaims."""
     return template.has_resource_claims
 
 
@@ -36,7 +36,7 @@ def refusal(task: TaskInfo) -> Verdict | None:
 
 
 def refuse_claims(task: TaskInfo) -> Verdict | None:
-    """Refuse pods with ResourceClaims where their allocation is switched off: nobody else would allocate them."""
+    """Refuse pods with ResourceClaims if their allocation is switched off: no other component allocates them."""
     if not task.spec.resource_claims:
         return None
     claim = task.spec.resource_claims[0]

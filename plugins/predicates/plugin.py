@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, Final, TypeAlias
 
-from plugins.predicates import invalid
+from plugins.predicates import invalid, node_properties
 from plugins.predicates.arguments import ARGUMENTS, PredicatesArguments, parse
-from plugins.predicates.devices import devices
-from plugins.predicates.nodes import affinity, features, schedulable, taints
+from plugins.predicates.devices import predicate as devices
 from plugins.predicates.pods import neighbours, ports, slots, spreading
 from plugins.predicates.volumes import disks, storage
 from volsched.plugin import Registrar, Rule
@@ -22,10 +21,7 @@ RulesOf: TypeAlias = Callable[[Registrar, PredicatesArguments], Iterator[Rule]]
 
 RULES: Final[tuple[RulesOf, ...]] = (
     invalid.rules,
-    schedulable.rules,
-    taints.rules,
-    affinity.rules,
-    features.rules,
+    node_properties.rules,
     ports.rules,
     slots.rules,
     disks.rules,
@@ -51,7 +47,7 @@ class PredicatesPlugin:
 
     @property
     def serves_devices(self) -> bool:
-        """Whether it gives out devices for extended resources that a DeviceClass stands for."""
+        """True if it gives out devices for extended resources that a DeviceClass stands for."""
         return self._arguments.dynamic_resource_allocation
 
     def on_session_open(self, registrar: Registrar) -> None:

@@ -1,4 +1,4 @@
-"""Refusals in kube-scheduler's own words, so that whoever knows its events knows ours."""
+"""Refusals in kube-scheduler's own words, for readers who know its Events."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def node_refusal(message: str, resolvable: bool = True) -> Verdict:
 
 
 def invalid(message: str) -> Verdict:
-    """Refuse a pod of which a field cannot be understood."""
+    """Refuse a pod with a field that cannot be understood."""
     return Verdict(Step.INVALID, PLUGIN, Scope.POD, REASON, message, resolvable=False)
 
 
 def pod_refusal(message: str, shown_as: ConditionReason = ConditionReason.CLAIM_NOT_READY) -> Verdict:
-    """Refuse a pod whatever the node: mostly one of its claims is not ready for it."""
+    """Refuse a pod on every node: mostly one of its claims is not ready for it."""
     return Verdict(Step.PREDICATE, PLUGIN, Scope.POD, REASON, message, resolvable=False, shown_as=shown_as)

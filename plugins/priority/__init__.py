@@ -1,1 +1,1 @@
-"""Whoever matters more goes first, and may take room from whoever matters less."""
+"""More important jobs go first, and may take room from less important ones."""

@@ -36,7 +36,7 @@ def _wants_more(job: JobInfo) -> bool:
 
 
 def less_important(task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
-    """Candidates of jobs with a lower priority; in the task's own job, those with a lower task priority."""
+    """Return candidates of jobs with a lower priority; in the task's own job, those with a lower task priority."""
     return [victim for victim in candidates if _is_less(victim, task)]
 
 

@@ -135,7 +135,7 @@ class ProportionQuotas(ResourceQuotas):
     def counted(self, level: str) -> Mapping[str, int]:
         """Return what a queue holds, with pods without a node whose gate was lifted."""
         held = self.allocated(level)
-        ungated = self._cluster.queue_ledger.ungated.get(level) if self._places is None else None
+        ungated = self._cluster.queue_cache.ungated.get(level) if self._places is None else None
         if not ungated:
             return held
         return {name: held.get(name, 0) + ungated.get(name, 0) for name in {**held, **ungated}}

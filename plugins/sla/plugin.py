@@ -67,7 +67,7 @@ class SlaPlugin:
 
 
 class Deadlines(Observer):
-    """When the agreed time of each job is over, followed as jobs change."""
+    """The ends of the agreed times of jobs, updated with changes of jobs."""
 
     def __init__(self, cluster: Cluster, for_all: float) -> None:
         self._cluster = cluster
@@ -79,7 +79,7 @@ class Deadlines(Observer):
             self.job_changed(job, gone=False)
 
     def of(self, job: JobInfo) -> float | None:
-        """When the job's time is over, in seconds since the epoch; None: it has no such time, or no time of creation.
+        """Return when the job's time is over, in seconds since the epoch; None without such a time, or a creation time.
 
         An annotation that cannot be read counts as absent, as with Volcano.
         """
@@ -114,7 +114,7 @@ class Deadlines(Observer):
             self._cluster.jobs[key].requeue()
 
     def next(self) -> float | None:
-        """When the next time is over, in seconds since the epoch; None when nobody's will be."""
+        """Return when the next time is over, in seconds since the epoch; None without any."""
         while self._ahead and not self._is_current(*self._ahead[0]):
             heapq.heappop(self._ahead)
         return self._ahead[0][0] if self._ahead else None
@@ -124,5 +124,5 @@ class Deadlines(Observer):
 
     def _waits(self, key: str) -> bool:
         return key in self._cluster.jobs and (
-            key in self._cluster.queue_ledger.unadmitted or key in self._cluster.queue_ledger.waiting
+            key in self._cluster.queue_cache.unadmitted or key in self._cluster.queue_cache.waiting
         )

@@ -10,7 +10,7 @@ from volsched.framework.config.configuration import PluginOption
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import Allocatable, PrePredicate, QueueOrder
 from volsched.mirror.settings import MirrorSettings
-from volsched.model.changes import Change, Gone
+from volsched.model.changes import Change, Deleted
 from volsched.model.plan import Bind, RecordEvent, WriteGroupStatus, WritePodCondition
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo
@@ -163,7 +163,7 @@ def finished(on: Rig, name: str) -> Change:
 
 
 def gone(on: Rig, name: str) -> Change:
-    return Gone("Pod", "default", name, _task(on, name).uid)
+    return Deleted("Pod", "default", name, _task(on, name).uid)
 
 
 def leaving(name: str, on: str, **requests: str) -> dict[str, Any]:

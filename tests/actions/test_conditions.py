@@ -14,7 +14,7 @@ from tests.plugins.capacity_card.clusters import Cards, cards
 from tests.plugins.capacity_card.clusters import rig as rig_of_cards
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import Allocatable
-from volsched.model.changes import BindFailed, Gone
+from volsched.model.changes import BindFailed, Deleted
 from volsched.model.plan import RecordEvent, WriteGroupStatus, WritePodCondition
 from volsched.testing.builders import ClusterBuilder, CycleDecision, Rig, a_cluster
 
@@ -217,7 +217,7 @@ def test_no_member_of_a_gang_calls_for_nodes_that_has_room_and_waits_for_quota()
     assert conditions(decision)["g-0"][1].endswith("2 could now; the others: quota of q")
 
 
-def barred(*names: str) -> Any:
+def blocked(*names: str) -> Any:
     """A quota that keeps these pods out."""
 
     def register(registrar: Registrar) -> None:
@@ -233,7 +233,7 @@ def mixed(minimum: int) -> ClusterBuilder:
 
 
 def test_a_gang_that_lacks_both_room_and_quota_calls_for_no_nodes() -> None:
-    decision = cycle(rig(mixed(3), NO_ENQUEUE, barred("a")))
+    decision = cycle(rig(mixed(3), NO_ENQUEUE, blocked("a")))
 
     assert reasons(decision) == dict.fromkeys("abc", "QuotaExceeded")
     said = "0/1 nodes are available: 1 Insufficient cpu; its gang waits for another, too: quota of q"
@@ -244,7 +244,7 @@ def test_a_gang_that_could_start_without_those_above_the_quota_calls_for_nodes()
     given = mixed(2).pod("d", "g", cpu=64)
     given.objects[-1], given.objects[-2] = given.objects[-2], given.objects[-1]
 
-    decision = cycle(rig(given, NO_ENQUEUE, barred("a", "b")))
+    decision = cycle(rig(given, NO_ENQUEUE, blocked("a", "b")))
 
     assert reasons(decision) == {"a": "QuotaExceeded", "b": "QuotaExceeded", "c": "Unschedulable", "d": "Unschedulable"}
 
@@ -308,7 +308,7 @@ def test_a_queue_that_is_gone_is_the_condition_of_its_group() -> None:
     cycle(on)
     assert group_conditions(on) == []
 
-    cycle(on, Gone("Queue", "", "q", "queue--q"))
+    cycle(on, Deleted("Queue", "", "q", "queue--q"))
 
     assert group_conditions(on) == [("Unschedulable", "QueueNotFound")]
 

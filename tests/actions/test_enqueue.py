@@ -10,7 +10,7 @@ from tests.actions.rigs import conf, cycle, decide, events, least_allocated_firs
 from volsched.framework.callbacks import PERMIT, Ballot, Vote
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import JobEnqueueable, JobEnqueued, QueueOrder
-from volsched.model.changes import Gone
+from volsched.model.changes import Deleted
 from volsched.model.errors import ConfigError
 from volsched.model.job import JobInfo
 from volsched.model.verdict import Step
@@ -394,7 +394,7 @@ def test_nothing_is_kept_when_the_nodes_are_gone() -> None:
     on = rig(given.group("g", phase="Pending", **needs(3)), ALL)
     assert phase_of(cycle(on), "g") == "Pending"
 
-    gone = cycle(on, Gone("Node", "", "n1", "node-n1"))
+    gone = cycle(on, Deleted("Node", "", "n1", "node-n1"))
 
     assert told_of_release(gone) == [
         "no room is kept for it: 2 of its pods would have to run at once, and 1 fit on all nodes without others"

@@ -331,7 +331,9 @@ def test_what_plugins_tell_of_trials_is_not_told() -> None:
 
         class Talker:
             def allocate(self, task: TaskInfo) -> Verdict | None:
-                session.tell(RecordEvent("Pod", "v1", "default", task.name, task.uid, "Normal", "Tried", task.name))
+                session.record_event(
+                    RecordEvent("Pod", "v1", "default", task.name, task.uid, "Normal", "Tried", task.name)
+                )
                 return None
 
             def deallocate(self, task: TaskInfo) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.framework.dra.worlds import claim, device, device_class, exactly, part
 from tests.plugins.predicates.test_devices import using
-from volsched.model.changes import Change, Gone, Put
+from volsched.model.changes import Change, Deleted, Put
 from volsched.model.plan import LiftGate
 from volsched.model.pods.task import ADMISSION_GATE, UNGATED
 from volsched.testing.builders import ClusterBuilder, CycleDecision, Rig, a_cluster, a_node, a_rig, put
@@ -66,8 +66,8 @@ def opened(name: str, *, spec: Any = None, annotations: Any = None, is_told: boo
     return put(pod.objects[0])
 
 
-def gone(name: str) -> Gone:
-    return Gone("Pod", "default", name, f"pod-default-{name}")
+def gone(name: str) -> Deleted:
+    return Deleted("Pod", "default", name, f"pod-default-{name}")
 
 
 @pytest.mark.parametrize("plugin", ["proportion", "capacity"])
@@ -145,19 +145,19 @@ def test_pods_that_were_let_in_do_not_keep_one_another_out_when_the_quota_shrink
     decision = world.cycle(put(a_queue(1).objects[1]), opened("a"), opened("b"))
 
     assert len(decision.bindings) == 1
-    assert world.rig.cluster.queue_ledger.ungated == {}
+    assert world.rig.cluster.queue_cache.ungated == {}
 
 
 def test_a_job_that_moves_takes_what_its_pods_count_for_along() -> None:
     cluster = gated(a_queue(1), "a", spec=NOWHERE).queue("r", capability={"cpu": "1"})
     world = World(cluster)
     world.cycle()
-    assert world.rig.cluster.queue_ledger.ungated == {"q": {"cpu": 1000, "pods": 1}}
+    assert world.rig.cluster.queue_cache.ungated == {"q": {"cpu": 1000, "pods": 1}}
 
     moved = a_cluster().group("a", "r")
     world.cycle(*moved.changes())
 
-    assert world.rig.cluster.queue_ledger.ungated == {"r": {"cpu": 1000, "pods": 1}}
+    assert world.rig.cluster.queue_cache.ungated == {"r": {"cpu": 1000, "pods": 1}}
     assert faults(world.rig.cluster) == []
 
 
@@ -228,7 +228,7 @@ def test_devices_of_claims_are_counted_too() -> None:
 
     decision = world.cycle(*(opened(name, spec=using(name)) for name in "ab"))
     assert (sorted(decision.bindings), world.lifted) == (["a", "b"], [])
-    world.cycle(gone("b"), Gone("ResourceClaim", "default", "b", "uid-b"))
+    world.cycle(gone("b"), Deleted("ResourceClaim", "default", "b", "uid-b"))
     assert world.lifted == ["c"]
 
 

@@ -9,11 +9,11 @@ from typing import Any, Final
 import pytest
 
 from tests.actions.rigs import GANG, NODES, conf, cycle, events, rig
-from volsched.mirror.mirror import Mirror
-from volsched.model.changes import BindFailed, Change, Gone, KindServed
+from volsched.mirror.apply import Mirror
+from volsched.model.api import native_groups as native
+from volsched.model.changes import BindFailed, Change, Deleted, KindServed
 from volsched.model.job import PodGroupCondition
-from volsched.model.native import api as native
-from volsched.model.native.group import QUEUE_NAME
+from volsched.model.native_group import QUEUE_NAME
 from volsched.model.plan import WriteGroupStatus, WriteNativeStatus
 from volsched.model.queues.kept_queue import QUEUE_KEPT, condition_of, ended, named_nowhere, nowhere_condition, queue_in
 from volsched.testing.builders import ClusterBuilder, CycleDecision, Rig, a_cluster, a_group, a_pod, a_rig, puts
@@ -108,7 +108,7 @@ def test_it_moves_once_none_of_its_pods_runs_and_says_so_no_longer() -> None:
     assert on.cluster.jobs["default/runs"].queue == "b"
     assert QUEUE_KEPT not in conditions(decision, "runs")
     assert decision.bindings == {"comes-0": "n1"}
-    assert on.cluster.queue_ledger.moves.kept == {}
+    assert on.cluster.queue_cache.moves.kept == {}
 
 
 def test_a_podgroup_that_names_its_old_queue_again_is_as_before() -> None:
@@ -120,7 +120,7 @@ def test_a_podgroup_that_names_its_old_queue_again_is_as_before() -> None:
 
     assert allocated(on) == (2000, 0)
     assert QUEUE_KEPT not in conditions(decision, "runs")
-    assert on.cluster.queue_ledger.moves.kept == {}
+    assert on.cluster.queue_cache.moves.kept == {}
 
 
 def test_members_that_wait_go_on_in_the_queue_of_those_that_run() -> None:
@@ -161,7 +161,7 @@ def test_a_podgroup_that_was_admitted_to_one_queue_is_not_thereby_admitted_to_an
 
     cycle(on, *running("r-0", "r-1", phase="Succeeded"))
     assert on.cluster.jobs["default/early"].phase == "Inqueue"
-    assert on.cluster.queue_ledger.moves.moved == {}
+    assert on.cluster.queue_cache.moves.moved == {}
 
 
 def test_two_changes_at_once_admit_nobody_either() -> None:
@@ -181,7 +181,7 @@ def test_a_podgroup_moves_when_its_queue_is_gone() -> None:
     on = a_rig(a_full_queue(), LIMITED)
     cycle(on)
 
-    cycle(on, Gone("Queue", "", "a", "queue--a"), *puts(a_group("runs", "b", 2, "Running")))
+    cycle(on, Deleted("Queue", "", "a", "queue--a"), *puts(a_group("runs", "b", 2, "Running")))
 
     assert on.cluster.queues["b"].allocated["cpu"] == 2000
 
@@ -189,7 +189,7 @@ def test_a_podgroup_moves_when_its_queue_is_gone() -> None:
 def test_a_podgroup_made_again_for_pods_that_run_does_not_move_them() -> None:
     on = a_rig(a_full_queue(), LIMITED)
     cycle(on)
-    cycle(on, Gone("PodGroup", "default", "runs", "podgroup-default-runs"))
+    cycle(on, Deleted("PodGroup", "default", "runs", "podgroup-default-runs"))
 
     decision = cycle(on, *puts(a_group("runs", "b", 2, "Running", metadata={"uid": "another"})), *another_comes())
 
@@ -388,7 +388,7 @@ def test_its_condition_turns_when_it_has_moved_as_conditions_of_that_kind_cannot
     on = a_native_rig()
     cycle(on, *a_native("b"))
 
-    gone = [Gone("Pod", "default", f"m-{number}", f"pod-default-m-{number}") for number in range(2)]
+    gone = [Deleted("Pod", "default", f"m-{number}", f"pod-default-m-{number}") for number in range(2)]
     decision = cycle(on, *gone, *puts(member("m-2", "gang", cpu=1)))
 
     assert on.cluster.jobs["default/group/gang"].queue == "b"

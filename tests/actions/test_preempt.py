@@ -12,7 +12,7 @@ from tests.framework.stage import standing
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import Preemptable
 from volsched.model import api
-from volsched.model.changes import EvictFailed, Gone
+from volsched.model.changes import Deleted, EvictFailed
 from volsched.model.plan import Evict, WritePodCondition
 from volsched.model.status import TaskStatus
 from volsched.testing.builders import CycleDecision, a_cluster, put, puts
@@ -390,7 +390,7 @@ def test_it_goes_elsewhere_when_there_is_room_sooner() -> None:
 def test_the_promise_ends_with_the_node() -> None:
     on, _ = promised()
 
-    decision = cycle(on, gone(on, "v-0"), gone(on, "v-1"), Gone("Node", "", "n1", "node--n1"))
+    decision = cycle(on, gone(on, "v-0"), gone(on, "v-1"), Deleted("Node", "", "n1", "node--n1"))
 
     assert nominations(decision) == {}
     assert written(decision, "x-0")[-1] == ""
@@ -447,7 +447,7 @@ def test_a_nomination_that_the_api_server_shows_is_honoured_after_a_restart() ->
 
     first = cycle(on)
     assert (first.bindings, first.evictions, nominations(first)) == ({}, [], {"x-0": "n1"})
-    done = cycle(on, Gone("Pod", "default", "v", "v"))
+    done = cycle(on, Deleted("Pod", "default", "v", "v"))
 
     assert done.bindings == {"x-0": "n1"}
 
@@ -474,7 +474,7 @@ def test_a_gang_does_not_keep_a_place_for_which_its_queue_has_no_quota_left() ->
     more.runs("u", 4, on="n3", cpu=1).wants("y", level="mid", cpu=1)
 
     left = [gone(on, f"w-{index}") for index in range(4)]
-    later = cycle(on, *left, Gone("Node", "", "n2", "node--n2"), *more.changes())
+    later = cycle(on, *left, Deleted("Node", "", "n2", "node--n2"), *more.changes())
 
     assert (later.bindings, later.evictions) == ({"y-0": "n4"}, [])
 

@@ -11,7 +11,7 @@ from tests.actions.evictions import PREEMPT, World, nominations, nominations_in
 from tests.actions.rigs import conf, cycle, gone, leaving
 from tests.framework.dra.worlds import claim, device, device_class, exactly, part
 from volsched.model import api
-from volsched.model.changes import Change, Gone
+from volsched.model.changes import Change, Deleted
 from volsched.testing.builders import Rig, a_cluster, a_rig
 from volsched.testing.contract import ENGINES
 
@@ -129,7 +129,7 @@ def test_half_a_gang_keeps_nobody_from_the_room(engine: Any) -> None:
     on = a_rig(world, PREEMPT, engine)
     cycle(on)
 
-    half = cycle(on, gone(on, "v-0"), gone(on, "w-0"), Gone("Node", "", "n2", "node--n2"), *wanting("y", cpu=3))
+    half = cycle(on, gone(on, "v-0"), gone(on, "w-0"), Deleted("Node", "", "n2", "node--n2"), *wanting("y", cpu=3))
 
     assert half.bindings == {"y-0": "n1"}
     assert nominations(cycle(on)) == {}
@@ -148,7 +148,7 @@ def test_a_gang_that_lost_one_of_its_places_keeps_the_other_and_finds_another(en
     more.runs("u", 4, on="n3", cpu=1)
 
     left = [gone(on, f"w-{index}") for index in range(4)]
-    later = cycle(on, *left, Gone("Node", "", "n2", "node--n2"), *coming(more))
+    later = cycle(on, *left, Deleted("Node", "", "n2", "node--n2"), *coming(more))
 
     assert sorted(later.evictions) == ["u-0", "u-1", "u-2", "u-3"]
     now = nominations(later)
@@ -165,9 +165,9 @@ def test_what_it_costs_to_keep_one_does_not_grow_with_what_happens_on_other_node
             world.node(f"o{number}", cpu=2).add(leaving(f"l{number}", f"o{number}", cpu="2"))
         on = a_rig(world, PREEMPT, engine)
         assert nominations(cycle(on)) == {"x-0": "n1"}
-        before = on.cluster.clocks.standing
+        before = on.cluster.clocks.move_generation
         cycle(on)
-        return on.cluster.clocks.standing - before
+        return on.cluster.clocks.move_generation - before
 
     assert moves(1) == moves(20) > 0
 

@@ -10,12 +10,12 @@ import pytest
 from actions.retry import Retry
 from tests.actions.rigs import GANG, conf, cycle, events, rig
 from volsched.framework.callbacks import PERMIT
-from volsched.framework.engine.engine import Engine
+from volsched.framework.engine.fast import Engine
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import JobEnqueueable
 from volsched.framework.session import Session
 from volsched.mirror.settings import MirrorSettings
-from volsched.model.changes import Bound, Gone, Put
+from volsched.model.changes import Bound, Deleted, Put
 from volsched.model.cluster import Cluster
 from volsched.model.job import INQUEUE
 from volsched.model.plan import Bind, LiftGate, WriteGroupStatus, WritePodCondition
@@ -180,7 +180,7 @@ class Wilful:
                     break
             statement.place([task], iter(session.cluster.rows)).number if task.node is None else 0
             if task.job is not None:
-                session.cluster.queue_ledger.set_phase(task.job, INQUEUE)
+                session.cluster.queue_cache.set_phase(task.job, INQUEUE)
             statement.commit()
 
 
@@ -232,13 +232,13 @@ def test_a_queue_that_is_put_below_another_one_has_its_rules() -> None:
     cluster = a_cluster().node("n1").add(a_queue_for("leaf")).add(a_queue_for("team", "vision"))
     on = a_rig(work(cluster, "j", "other", queue="leaf", cpu="100"), conf(ALL))
     cycle(on)
-    assert not job_of(on, "other/j").barred
+    assert not job_of(on, "other/j").blocked
 
     cycle(on, *puts(a_queue_for("leaf", parent="team")))
-    assert job_of(on, "other/j").barred
+    assert job_of(on, "other/j").blocked
 
-    cycle(on, Gone("Queue", "", "team", "queue--team"))
-    assert not job_of(on, "other/j").barred
+    cycle(on, Deleted("Queue", "", "team", "queue--team"))
+    assert not job_of(on, "other/j").blocked
 
 
 def test_a_circle_of_queues_lets_nobody_in_whom_one_of_them_keeps_out() -> None:
@@ -295,7 +295,7 @@ def test_it_is_looked_at_again_when_queue_or_namespace_say_something_else(
     ]
     assert job.refusal is not None
     pod = late.changes()[-1].object  # type: ignore[union-attr]
-    cycle(on, Gone("Pod", "other", "j-2", pod.metadata.uid))
+    cycle(on, Deleted("Pod", "other", "j-2", pod.metadata.uid))
     assert job.refusal is None, "nothing of it waits any more"
     assert set(cycle(on, Put(pod), *puts(lets_in)).bindings) == {"other/j-2"}
 
@@ -393,7 +393,7 @@ def test_a_pod_whose_gate_was_lifted_counts_no_longer_and_none_is_lifted() -> No
 
     decision = cycle(on)
 
-    assert on.cluster.queue_ledger.ungated == {}
+    assert on.cluster.queue_cache.ungated == {}
     assert [step for step in decision.steps if isinstance(step, LiftGate)] == []
 
 
@@ -423,10 +423,10 @@ def test_a_podgroup_that_names_another_queue_is_judged_by_that() -> None:
     assert cycle(on, *moved).bindings == {"other/j-0": "n1"}
     back = work(a_cluster(), "j", "other", pods=0, minimum=1).changes()
     cycle(on, *back)
-    assert (job_of(on, "other/j").queue, job_of(on, "other/j").barred) == ("r", "")
+    assert (job_of(on, "other/j").queue, job_of(on, "other/j").blocked) == ("r", "")
 
-    cycle(on, Gone("Pod", "other", "j-0", "other/pod-default-j-0"))
-    assert (job_of(on, "other/j").queue, job_of(on, "other/j").barred) == ("q", VISION_ONLY)
+    cycle(on, Deleted("Pod", "other", "j-0", "other/pod-default-j-0"))
+    assert (job_of(on, "other/j").queue, job_of(on, "other/j").blocked) == ("q", VISION_ONLY)
 
 
 def test_the_condition_says_why_it_waits_now_and_no_longer_why_it_did() -> None:
@@ -458,7 +458,7 @@ def crowd(jobs: int, rule: str | None) -> Rig:
 def test_cost_follows_changes(jobs: int) -> None:
     """Who is refused is asked about again for what concerns it, and for nothing else, however many there are."""
     on = crowd(jobs, "team=ml")
-    judged = on.cluster.queue_ledger.permissions.judged
+    judged = on.cluster.queue_cache.permissions.judged
 
     session = Session(on.cluster, on.scheduler.profile.configuration, on.scheduler.engine, on.scheduler._accounts,
                       on.recorder.execute)  # fmt: skip
@@ -466,11 +466,11 @@ def test_cost_follows_changes(jobs: int) -> None:
     cycle(on, *puts(a_namespace("away", team="ml"), a_queue_for("q", "team=ml", weight=2)))
     cycle(on, *a_cluster().node("n2").changes())
     cycle(on, *puts(a_namespace("other", team="none")))
-    assert on.cluster.queue_ledger.permissions.judged == judged
+    assert on.cluster.queue_cache.permissions.judged == judged
 
     work(more := a_cluster(), "late", "other")
     decision = cycle(on, *more.changes())
-    assert on.cluster.queue_ledger.permissions.judged - judged <= 4
+    assert on.cluster.queue_cache.permissions.judged - judged <= 4
     assert {step.name for step in decision.steps if isinstance(step, WritePodCondition)} == {"late-0"}
 
 
@@ -479,17 +479,17 @@ def test_a_cluster_without_rules_asks_nobody() -> None:
 
     cycle(on, *puts(a_namespace("other", team="ml"), a_queue_for("q", weight=2)))
 
-    assert (on.cluster.queue_ledger.permissions.judged, on.cluster.queue_ledger.permissions.watched) == (0, 0)
+    assert (on.cluster.queue_cache.permissions.judged, on.cluster.queue_cache.permissions.watched) == (0, 0)
 
 
 def test_jobs_are_remembered_as_long_as_their_queue_minds_who_they_are() -> None:
     on = crowd(8, "vision")
-    permissions = on.cluster.queue_ledger.permissions
+    permissions = on.cluster.queue_cache.permissions
     assert permissions.watched == 8
 
     for task in [task for task in on.cluster.tasks.values() if task.name in ("j0-0", "j1-0")]:
         assert task.job is not None
-        cycle(on, Gone("Pod", "other", task.name, task.uid), Gone("PodGroup", "other", task.job.name, ""))
+        cycle(on, Deleted("Pod", "other", task.name, task.uid), Deleted("PodGroup", "other", task.job.name, ""))
     assert permissions.watched == 6
 
     cycle(on, *puts(a_queue_for("q", "team=ml")))

@@ -9,7 +9,7 @@ import pytest
 from tests.actions.evictions import LEVELS, World
 from tests.actions.rigs import conf, cycle, gone, rig
 from volsched.framework.config.loading import ConfigurationError
-from volsched.model.changes import Change, Gone
+from volsched.model.changes import Change, Deleted
 from volsched.model.job import PodGroupCondition
 from volsched.model.lost_pods import LostPod, condition_of, lost_pods_in
 from volsched.model.plan import WriteGroupStatus
@@ -225,7 +225,7 @@ def test_a_pod_that_preempt_evicts_leaves_no_room() -> None:
 def test_on_a_node_that_is_gone_nothing_is_kept(first: str) -> None:
     on = rig(three(), conf(ENQUEUE, *TIERS))
     cycle(on)
-    changes = [Gone("Node", "", "n3", ""), gone(on, "v-2")]
+    changes = [Deleted("Node", "", "n3", ""), gone(on, "v-2")]
     cycle(on, *(changes if first == "node" else reversed(changes)))
 
     assert not any("until" in message for message in lost(on))
@@ -376,6 +376,6 @@ def test_nodes_may_go_while_room_is_kept() -> None:
     cycle(on, *waits("x"))
 
     for number in range(7, 3, -1):
-        left = [gone(on, f"w-{number}"), Gone("Node", "", f"n{number}", "")]
+        left = [gone(on, f"w-{number}"), Deleted("Node", "", f"n{number}", "")]
         assert cycle(on, *left, *waits(f"y{number}")).bindings == {}
     assert cycle(on, REPLACEMENT).bindings == {"v-3": "n3"}

@@ -20,7 +20,7 @@ from tests.actions.rigs import conf, cycle, echo, events, finished, rig
 from volsched.model import api
 from volsched.model.plan import WriteGroupStatus
 from volsched.model.pods.task import TaskInfo
-from volsched.model.reservation import RESERVED, condition_of, promise_in
+from volsched.model.reservation import RESERVED, condition_of, stated_reservation_in
 from volsched.registry import load_profile
 from volsched.replay.jobs import ReplayJob, Role
 from volsched.replay.records import JobRecord
@@ -272,7 +272,7 @@ def a_full_cluster(**group: Any) -> ClusterBuilder:
 
 def held(on: Rig, name: str = "gang") -> tuple[str, ...]:
     condition = next((c for c in on.cluster.jobs[f"default/{name}"].conditions if c.type == RESERVED), None)
-    promise = promise_in(condition.message) if condition is not None else None
+    promise = stated_reservation_in(condition.message) if condition is not None else None
     return promise.nodes if promise is not None else ()
 
 
@@ -427,9 +427,9 @@ def test_who_outlives_an_estimate_is_thought_to_run_as_long_again(duration: floa
 
 def test_a_promise_is_read_as_it_was_written() -> None:
     for start in (None, NOW + HOUR):
-        promise = promise_in(condition_of(NOW, start, ["n1", "n2"]).message)
+        promise = stated_reservation_in(condition_of(NOW, start, ["n1", "n2"]).message)
         assert promise == (NOW, start, ("n1", "n2"))
-    assert promise_in("promised at noon") is None
+    assert stated_reservation_in("promised at noon") is None
 
 
 # -- beside a promise, and in its place -----------------------------------------------------------------------------
@@ -502,7 +502,7 @@ def test_pods_of_a_queue_are_thought_to_run_as_long_as_it_says() -> None:
     made = rig(cluster, RESERVING)
     cycle(made, put(queue))
     said = next(c.message for c in made.cluster.jobs["default/gang"].conditions if c.type == RESERVED)
-    promise = promise_in(said)
+    promise = stated_reservation_in(said)
 
     assert promise is not None
     assert promise.start is not None

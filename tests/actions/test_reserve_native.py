@@ -7,10 +7,10 @@ from typing import Any, Final
 import pytest
 
 from tests.actions.rigs import conf, cycle, events, rig
+from volsched.model.api import native_groups as native
 from volsched.model.changes import Change, KindServed
-from volsched.model.native import api as native
 from volsched.model.plan import WriteNativeStatus
-from volsched.model.reservation import RESERVED, Promise, promise_of
+from volsched.model.reservation import RESERVED, StatedReservation, stated_reservation_of
 from volsched.testing.builders import (
     ClusterBuilder,
     CycleDecision,
@@ -57,8 +57,8 @@ def started(cluster: ClusterBuilder, *changes: Change, configuration: str = RESE
     return made
 
 
-def promised(on: Rig) -> Promise | None:
-    return promise_of(on.cluster.jobs["default/group/gang"])
+def promised(on: Rig) -> StatedReservation | None:
+    return stated_reservation_of(on.cluster.jobs["default/group/gang"])
 
 
 def written(decision: CycleDecision) -> dict[str, tuple[str, str]]:
@@ -75,7 +75,7 @@ def test_a_gang_is_told_when_and_where_it_starts_in_its_status_and_in_an_event()
     made = started(nodes(a1=3, a2=5), *a_gang())
     decision = cycle(made)
 
-    assert promised(made) == Promise(NOW, NOW + 5 * HOUR, ("a1", "a2"))
+    assert promised(made) == StatedReservation(NOW, NOW + 5 * HOUR, ("a1", "a2"))
     assert written(decision)[RESERVED] == ("True", RESERVED)
     assert written(decision)["PodGroupScheduled"] == ("False", "Unschedulable")
     assert "gang default/gang will start by 2026-01-01T05:00:00Z" in decision.waiting["gang-0"]
@@ -113,7 +113,7 @@ def test_a_new_leader_reads_the_promise_and_holds_the_same_nodes(configuration: 
     again.clock.time += 60
     second = cycle(again)
 
-    assert promised(again) == promised(before) == Promise(NOW, NOW + 4 * HOUR, ("a1", "a3"))
+    assert promised(again) == promised(before) == StatedReservation(NOW, NOW + 4 * HOUR, ("a1", "a3"))
     assert RESERVED not in written(second)
     assert ("PodGroup/gang", RESERVED) not in [(about, reason) for about, reason, _ in events(second)]
 
@@ -123,15 +123,18 @@ def test_a_watch_that_is_behind_takes_no_promise_away() -> None:
     cycle(made)
     cycle(made, *a_gang(status={"conditions": []})[:1])
 
-    assert promised(made) == Promise(NOW, NOW + 5 * HOUR, ("a1", "a2"))
+    assert promised(made) == StatedReservation(NOW, NOW + 5 * HOUR, ("a1", "a2"))
 
 
 @pytest.mark.parametrize(
     ("constraints", "expected"),
-    [({}, Promise(NOW, NOW + 3 * HOUR, ("a1", "b1"))), (IN_ONE_RACK, Promise(NOW, NOW + 5 * HOUR, ("b1", "b2")))],
+    [
+        ({}, StatedReservation(NOW, NOW + 3 * HOUR, ("a1", "b1"))),
+        (IN_ONE_RACK, StatedReservation(NOW, NOW + 5 * HOUR, ("b1", "b2"))),
+    ],
 )
 def test_a_gang_with_a_topology_key_is_promised_nodes_of_the_domain_that_is_free_first(
-    constraints: dict[str, Any], expected: Promise
+    constraints: dict[str, Any], expected: StatedReservation
 ) -> None:
     made = started(nodes(a1=2, a2=9, b1=3, b2=5), *a_gang(**constraints))
     cycle(made)

@@ -13,7 +13,7 @@ from volsched.framework.callbacks import Headroom
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import Allocatable, EventHandler, Overused, Predicate, PrePredicate
 from volsched.framework.session import Session
-from volsched.model.changes import BindFailed, Change, Gone
+from volsched.model.changes import BindFailed, Change, Deleted
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.queues.queue import QueueInfo
@@ -62,7 +62,7 @@ HELPED_BY: dict[str, Callable[[Rig], list[Change]]] = {
 
 
 def api_gone(kind: str, name: str) -> Change:
-    return Gone(kind, "default", name, "")
+    return Deleted(kind, "default", name, "")
 
 
 @pytest.mark.parametrize("what", HELPED_BY)
@@ -318,7 +318,7 @@ def test_jobs_that_wait_for_quota_are_told_when_their_queue_is_closed() -> None:
 
 def test_a_queue_that_goes_leaves_none_of_its_jobs_behind() -> None:
     on, slots = with_slots(0, 1)
-    cycle(on, Gone("Queue", "", "q", ""))
+    cycle(on, Deleted("Queue", "", "q", ""))
     slots.most = 1
 
     assert cycle(on, *a_cluster().queue("q").changes()).bindings == {"j0-0": "n1"}

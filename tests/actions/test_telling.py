@@ -8,7 +8,7 @@ import pytest
 
 from tests.actions.rigs import conf, cycle, echo, finished, rig
 from volsched.mirror.settings import MirrorSettings
-from volsched.model.changes import BindFailed, Gone
+from volsched.model.changes import BindFailed, Deleted
 from volsched.model.plan import Bind, RecordEvent, WriteGroupStatus, WritePodCondition
 from volsched.testing.builders import ClusterBuilder, a_cluster
 
@@ -182,7 +182,7 @@ def test_a_queue_that_goes_and_comes_back_is_told_and_helps() -> None:
     on = rig(a_cluster().node("n1", cpu=1).queue("q").job("j", queue="q", cpu=2), DEFAULT)
     cycle(on)
 
-    lost = cycle(on, Gone("Queue", "", "q", "queue--q"))
+    lost = cycle(on, Deleted("Queue", "", "q", "queue--q"))
     job = on.cluster.jobs["default/j"]
     assert job.refusal is not None
     assert 'queue "q" of PodGroup "default/j" does not exist' in {

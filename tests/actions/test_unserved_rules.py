@@ -9,7 +9,7 @@ import pytest
 
 from tests.actions.rigs import GANG, conf, cycle, events, rig
 from tests.actions.test_queue_permissions import Wilful
-from volsched.framework.engine.engine import Engine
+from volsched.framework.engine.fast import Engine
 from volsched.framework.session import Session
 from volsched.model.cluster import Cluster
 from volsched.model.plan import Bind, WriteGroupStatus, WritePodCondition

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.asking.test_explain import CONFIGURATION, cluster
-from tests.asking.test_moves import NODES, pod
 from tests.cli.calls import call
+from tests.diagnose.test_defragment import NODES, pod
+from tests.diagnose.test_explain import CONFIGURATION, cluster
 
 
 @pytest.fixture

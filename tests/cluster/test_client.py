@@ -24,9 +24,9 @@ from tools.controlplane.faults import (
     too_many_requests,
 )
 from tools.patience import PATIENCE
-from volsched.kube.client import client, credentials, exec_plugin
-from volsched.kube.client.client import USER_AGENT, Api
+from volsched.kube.client import credentials, exec_plugin, rest
 from volsched.kube.client.credentials import Source
+from volsched.kube.client.rest import USER_AGENT, Api
 from volsched.kube.errors import ApiError, CredentialsError, FenceError
 from volsched.kube.fence import Fence
 from volsched.kube.serve.certificates import Pair
@@ -286,7 +286,7 @@ async def test_the_fence_is_asked_again_after_whatever_a_write_has_waited_for(
     api = await Api.connect(Source(kubeconfig=str(control_plane.kubeconfig)), qps=limit, burst=1)
     if through == "aiohttp":
         context = api._credentials.tls.context()
-        api._wires, api._sessions = {}, {"request": client._session(context, 1)}
+        api._wires, api._sessions = {}, {"request": rest._session(context, 1)}
     fence, path = Fence(), f"/api/v1/namespaces/{namespace}/configmaps"
     fence.prolong(time.monotonic() + 1000, time.monotonic() + 2000)
 

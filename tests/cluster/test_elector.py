@@ -28,8 +28,8 @@ from tools.controlplane.faults import (
     server_error,
 )
 from tools.patience import PATIENCE
-from volsched.kube.client.client import Api
 from volsched.kube.client.credentials import Source
+from volsched.kube.client.rest import Api
 from volsched.kube.errors import FenceError
 from volsched.kube.fence import Fence
 from volsched.kube.lead import elector

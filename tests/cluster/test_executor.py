@@ -25,18 +25,18 @@ from tools.controlplane.faults import (
     too_many_requests,
 )
 from tools.patience import PATIENCE
-from volsched.kube.client.client import Api
 from volsched.kube.client.credentials import Source
+from volsched.kube.client.rest import Api
 from volsched.kube.fence import Fence
 from volsched.kube.watch.informer import Informer
 from volsched.kube.watch.resources import watched
 from volsched.kube.write import events as events_module
 from volsched.kube.write import statuses
-from volsched.kube.write.binder import PrebindError
-from volsched.kube.write.bucket import TokenBucket
 from volsched.kube.write.executor import ClusterExecutor
+from volsched.kube.write.pod_writer import PrebindError
+from volsched.kube.write.throttle import TokenBucket
 from volsched.kube.write.views import Views
-from volsched.model.changes import BindFailed, Bound, Change, EvictFailed, Gone
+from volsched.model.changes import BindFailed, Bound, Change, Deleted, EvictFailed
 from volsched.model.plan import Bind, Evict, LiftGate, PlanStep, RecordEvent, VolumeWrite, WritePodCondition
 
 BINDING = "/api/v1/namespaces/*/pods/*/binding"
@@ -52,7 +52,7 @@ class Harness:
         self.path = f"/api/v1/namespaces/{namespace}/pods"
         self.fence = fence
         self.changes: list[Change] = []
-        self.views = Views(on_gone=self._forget)
+        self.views = Views(on_deleted=self._forget)
         self.executor = ClusterExecutor(api, fence, self.views, self.changes.append)
         self.volumes = self.executor.volumes
         wanted = ("Node", "Pod", "PersistentVolumeClaim", "ResourceClaim")
@@ -218,7 +218,7 @@ async def test_one_binding_that_is_put_off_for_long_stops_no_other(
     changes = await harness.do(*others, changes=40)
 
     assert {change.uid for change in changes if isinstance(change, Bound)} == {step.uid for step in others}
-    await harness.until(lambda: harness.executor.binder.backlog == 1)
+    await harness.until(lambda: harness.executor.pod_writer.backlog == 1)
     assert rule.hits == 1
 
 
@@ -262,7 +262,7 @@ async def test_a_server_that_has_too_much_to_do_is_given_a_pause_that_ends(
     steps = [harness.bind(harness.make(f"p{number}"), node) for number in range(5)]
     harness.executor.execute(steps[:1])
     await asyncio.to_thread(rule.wait, 1)
-    await harness.until(lambda: harness.executor.binder._brake.pause)
+    await harness.until(lambda: harness.executor.pod_writer._throttle.pause)
 
     harness.changes.clear()
     harness.executor.execute(steps[1:])
@@ -277,8 +277,8 @@ async def test_what_fails_over_one_write_takes_no_other_with_it(
     harness: Harness, node: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The one worker that there is dies over the first pod, twice: also when it tells that it failed."""
-    binder = harness.executor.binder
-    monkeypatch.setattr(binder, "_limit", 1)
+    pod_writer = harness.executor.pod_writer
+    monkeypatch.setattr(pod_writer, "_limit", 1)
     odd, *others = [harness.bind(harness.make(f"p{number}"), node) for number in range(4)]
 
     def report(change: Change) -> None:
@@ -286,7 +286,7 @@ async def test_what_fails_over_one_write_takes_no_other_with_it(
             raise ZeroDivisionError
         harness.changes.append(change)
 
-    monkeypatch.setattr(binder, "_report", report)
+    monkeypatch.setattr(pod_writer, "_report", report)
 
     changes = await harness.do(odd, *others, changes=3)
 
@@ -316,8 +316,8 @@ async def test_a_node_that_goes_while_a_binding_waits_is_not_bound_to(
     await asyncio.to_thread(slow.wait, 1)
 
     harness.executor.execute([harness.bind(pod, node)])
-    await harness.until(lambda: harness.executor.backlog == 1 and not harness.executor.binder.waiting)
-    harness.views.observe([Gone("Node", "", node, harness.views.nodes[node])])
+    await harness.until(lambda: harness.executor.backlog == 1 and not harness.executor.pod_writer.waiting)
+    harness.views.observe([Deleted("Node", "", node, harness.views.nodes[node])])
     await harness.until(lambda: harness.changes)
 
     assert [type(change) for change in harness.changes] == [BindFailed]
@@ -337,11 +337,11 @@ async def test_nothing_is_written_behind_a_closed_fence(
     written, told = len(harness.changes), fault_proxy.counts.count("create", "/events")
     harness.executor.execute([RecordEvent("Pod", "v1", harness.namespace, "p0", "u", "Warning", "Test", "text")])
     await harness.until(lambda: harness.executor.events.depth)  # it is due: what is sent waits no longer
-    await harness.until(lambda: harness.executor.binder.backlog == 0)  # what was in doubt is given up, too
+    await harness.until(lambda: harness.executor.pod_writer.backlog == 0)  # what was in doubt is given up, too
 
     bound = fault_proxy.counts.count("create", BINDING, status=201)
     assert bound <= written + 2 * 32
-    assert harness.executor.binder.dropped == 80 - bound
+    assert harness.executor.pod_writer.dropped == 80 - bound
     assert fault_proxy.counts.count("create", "/events") <= told + 1  # one may have been under way
     events = harness.control_plane.api.items(f"/api/v1/namespaces/{harness.namespace}/events")
     assert not [event for event in events if event["reason"] == "Test"]
@@ -431,7 +431,7 @@ async def test_a_gate_is_given_up_when_the_pod_goes_meanwhile(harness: Harness, 
 
     await harness.until(lambda: fault_proxy.counts.count("patch", "/pods/*/status") == 2)
     await harness.until(lambda: harness.executor.backlog == 0)
-    assert harness.executor.binder.tables()["binder.refused_gates"]() == 0
+    assert harness.executor.pod_writer.tables()["binder.refused_gates"]() == 0
     assert namesake["spec"]["schedulingGates"] == (harness.get("gated") or {})["spec"]["schedulingGates"]
 
 
@@ -591,8 +591,8 @@ async def test_when_there_is_too_much_to_tell_where_pods_went_is_left_out_and_re
         return RecordEvent("Pod", "v1", harness.namespace, f"p{index}", f"uid-{index}", kind, reason, "text")
 
     for index in range(500):
-        lane.tell(tell(index, "Scheduled"))
-        lane.tell(tell(index, "FailedScheduling"))
+        lane.record(tell(index, "Scheduled"))
+        lane.record(tell(index, "FailedScheduling"))
     await harness.until(lambda: lane.sent + lane.dropped == 1000)
 
     reasons = [e["reason"] for e in harness.control_plane.api.items(f"/api/v1/namespaces/{harness.namespace}/events")]
@@ -679,7 +679,7 @@ async def test_a_claim_is_provisioned_on_its_node_or_the_pod_comes_back(
         [harness.bind(pod, first, volumes=(VolumeWrite("dynamic", f"{harness.namespace}/data", "", first, 20.0),))]
     )
     await harness.until(lambda: annotation() == first)
-    assert harness.executor.binder.preparing == 1
+    assert harness.executor.pod_writer.preparing == 1
     api.patch(f"{claims}/data", {"metadata": {"annotations": {selected: None}}})
     await harness.until(lambda: harness.changes)
     [refused] = harness.changes

@@ -25,12 +25,12 @@ from tools.controlplane.faults import (
     too_many_requests,
 )
 from tools.patience import PATIENCE
-from volsched.kube.client.client import Api
 from volsched.kube.client.credentials import Source
+from volsched.kube.client.rest import Api
 from volsched.kube.watch.informer import Informer
 from volsched.kube.watch.resources import Resource, keep_pod, watched
 from volsched.model import api
-from volsched.model.changes import Change, Gone, Put
+from volsched.model.changes import Change, Deleted, Put
 
 
 class Followed:
@@ -47,7 +47,7 @@ class Followed:
             self.changes.append(change)
             if isinstance(change, Put):
                 self.state[change.object.metadata.name] = change.object
-            elif isinstance(change, Gone):
+            elif isinstance(change, Deleted):
                 assert self.state.pop(change.name).metadata.uid == change.uid
 
     async def until(self, condition: Callable[[], bool]) -> None:
@@ -196,7 +196,7 @@ async def test_what_went_and_came_again_during_a_gap_is_another_object(
     fault_proxy.inject(gone(), path="configmaps$", watch=True, times=1)
 
     await followed.until(lambda: list(followed.state) == ["again"] and followed.state["again"].metadata.uid != before)
-    told = [(type(c).__name__, c.uid if isinstance(c, Gone) else "") for c in followed.changes]
+    told = [(type(c).__name__, c.uid if isinstance(c, Deleted) else "") for c in followed.changes]
     assert ("Gone", before) in told
 
 

@@ -51,7 +51,7 @@ REST_SECONDS = 0.08
 """The same for a fifth of the processor time."""
 
 SOON_STUCK = f"""{MOSTLY_HALTED_WHEN_TOLD}
-from volsched.kube.serve import pulse
+from volsched.kube.serve import loop_lag
 pulse.STUCK_SECONDS = 1.0
 """
 

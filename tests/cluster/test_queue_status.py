@@ -21,8 +21,8 @@ from tools.controlplane import ControlPlane
 from tools.controlplane.fault_rules import status
 from tools.controlplane.faults import FaultProxy, Respond, conflict, server_error
 from tools.patience import PATIENCE
-from volsched.kube.client.client import Api
 from volsched.kube.client.credentials import Source
+from volsched.kube.client.rest import Api
 from volsched.kube.fence import Fence
 from volsched.kube.watch.informer import Informer
 from volsched.kube.watch.resources import watched
@@ -60,7 +60,7 @@ class Lane:
         self.path = f"{GROUPS}/queues/{name}"
         self.name = name
         self.api = control_plane.api
-        self.views = Views(on_gone=self._gone, on_queue=self._shown)
+        self.views = Views(on_deleted=self._gone, on_queue=self._shown)
         self.executor = ClusterExecutor(client, Fence.always_open(), self.views, lambda _: None)
         [resource] = [found for found in watched(need_groups=False) if found.kind == "Queue"]
         self.informer = Informer(client, resource, self.views.observe)

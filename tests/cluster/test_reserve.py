@@ -12,7 +12,7 @@ from tests.cluster.control_plane import MakeNodes
 from tests.cluster.scheduling import GROUPS, QUICK_LEASE, Installed, eventually
 from tests.cluster.signals import ready
 from tools.controlplane.stages import RUN_FOR
-from volsched.model.reservation import EXPECTED_DURATION, RESERVED, Promise, promise_in
+from volsched.model.reservation import EXPECTED_DURATION, RESERVED, StatedReservation, stated_reservation_in
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures"]
 
@@ -63,11 +63,11 @@ def stream(installed: Installed, namespace: str) -> Stream:
     return Stream(installed, namespace, declared="40s")
 
 
-def promise_to(installed: Installed, namespace: str, name: str) -> Promise | None:
+def promise_to(installed: Installed, namespace: str, name: str) -> StatedReservation | None:
     """What the PodGroup says that it was promised."""
     status = installed.group(namespace, name).get("status", {})
     found = [c for c in status.get("conditions", ()) if c["type"] == RESERVED and c["status"] == "True"]
-    return promise_in(found[0]["message"]) if found else None
+    return stated_reservation_in(found[0]["message"]) if found else None
 
 
 def placed(installed: Installed, namespace: str, name: str) -> dict[str, str]:
@@ -97,9 +97,9 @@ def test_a_gang_starts_under_a_stream_of_small_jobs_as_promised_though_the_leade
         stream.keep_up()
         eventually(lambda: _busy(installed, namespace) == 2 * PER_NODE)
         installed.make_gang(namespace, name, 2, **{CARD: PER_NODE})
-        told: list[Promise] = []
+        told: list[StatedReservation] = []
 
-        def is_promised(name: str = name, told: list[Promise] = told) -> bool:
+        def is_promised(name: str = name, told: list[StatedReservation] = told) -> bool:
             stream.keep_up()
             promise = promise_to(installed, namespace, name)
             if promise is not None:

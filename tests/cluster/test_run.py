@@ -21,7 +21,7 @@ from tests.cluster.scheduling import (
 )
 from tests.cluster.signals import BINDS, STATUSES, after_session
 from tools.controlplane import a_node
-from volsched.asking import snapshot
+from volsched.diagnose import snapshot
 from volsched.run.process import END_SECONDS
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures"]

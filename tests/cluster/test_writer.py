@@ -11,8 +11,8 @@ import pytest
 from tools.controlplane import ControlPlane, a_pod
 from tools.controlplane.faults import FaultProxy, Reset
 from volsched.controllers.writes import CONFIG_MAP, GROUP, POD, SECRET, ApiKind, Create, Delete, Patch, Write
-from volsched.kube.client.client import Api
 from volsched.kube.client.credentials import Source
+from volsched.kube.client.rest import Api
 from volsched.kube.errors import ApiError, ElsewhereError, FenceError
 from volsched.kube.fence import Fence
 from volsched.operator import ssh_keys

@@ -15,10 +15,10 @@ from volsched.controllers.group_controller import reconcile_group, reconcile_pod
 from volsched.controllers.objects import ManagedPodGroup, StatefulSet
 from volsched.controllers.store import Key
 from volsched.controllers.writes import Create, Patch
-from volsched.kube.client.client import USER_AGENT
+from volsched.kube.client.rest import USER_AGENT
 from volsched.mirror.reading import GROUP_NAME
 from volsched.model import api
-from volsched.model.changes import Gone
+from volsched.model.changes import Deleted
 
 DB = reference("StatefulSet", "db")
 KEY = "ns/podgroup-uid-db"
@@ -132,7 +132,7 @@ def test_what_is_corrected_in_a_template_reaches_the_podgroup_with_the_first_new
     watched = Watched(first)
     assert watched.spec == {"minMember": 1, "minResources": {"cpu": "6"}, "queue": "q1", "priorityClassName": "high"}
 
-    watched.cluster.store.gone(Gone("Pod", "ns", "db-0", "uid-db-0"))
+    watched.cluster.store.gone(Deleted("Pod", "ns", "db-0", "uid-db-0"))
     watched.cluster.keys.clear()
     corrected = pod("db-0", "1", made=9, queue="q2", annotations={"volcano.sh/cooldown-time": "1m"})
     corrected = api.decode_as(api.Pod, merged(api_dict(corrected), {"metadata": {"uid": "uid-new"}}))
@@ -240,7 +240,7 @@ def test_one_field_follows_after_another() -> None:
 
 def test_where_all_pods_have_nodes_their_requests_decide_nothing_until_the_minimum_changes() -> None:
     watched = Watched(pod("db-0", "6"))
-    watched.cluster.store.gone(Gone("Pod", "ns", "db-0", "uid-db-0"))
+    watched.cluster.store.gone(Deleted("Pod", "ns", "db-0", "uid-db-0"))
     watched.cluster.put(pod("db-1", "1", node="n1", phase="Running"))
     assert watched.follow() == {}
 
@@ -347,7 +347,7 @@ def test_where_pods_differ_the_newest_without_a_node_decides() -> None:
     assert Key("PodGroup", KEY) in watched.cluster.keys
     assert watched.follow()["spec"] == {"minResources": {"cpu": "4"}}
 
-    watched.cluster.store.gone(Gone("Pod", "ns", "db-2", "uid-db-2"))
+    watched.cluster.store.gone(Deleted("Pod", "ns", "db-2", "uid-db-2"))
     assert watched.follow()["spec"] == {"minResources": {"cpu": "6"}}
 
     watched.cluster.put(pod("db-0", "6", made=1, node="n1", phase="Running"), pod("db-3", "9", made=9, node="n1"))
@@ -497,13 +497,13 @@ def test_who_wrote_what_is_kept_once_for_podgroups_that_are_alike_and_ends_with_
     assert store.authors(KEY).others == {"queue"}
     assert not hasattr(store.groups[KEY].metadata, "managed_fields")
 
-    store.gone(Gone("PodGroup", "ns", NAME, "uid-group"))
+    store.gone(Deleted("PodGroup", "ns", NAME, "uid-group"))
     assert (store._authors, len(store._known_authors)) == ({}, 0)
 
 
 def test_nothing_is_left_of_pods_that_are_gone() -> None:
     cluster = Cluster().put(pod("db-0"), pod("db-1", "2"))
     for name in ("db-0", "db-1"):
-        cluster.store.gone(Gone("Pod", "ns", name, f"uid-{name}"))
+        cluster.store.gone(Deleted("Pod", "ns", name, f"uid-{name}"))
 
-    assert (cluster.store._waiting, cluster.store._families) == ({}, {})
+    assert (cluster.store._waiting, cluster.store._pods_of_group) == ({}, {})

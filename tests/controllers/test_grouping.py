@@ -15,7 +15,7 @@ from volsched.controllers.store import Key
 from volsched.controllers.writes import Create, Delete, Patch
 from volsched.mirror.reading import GROUP_NAME
 from volsched.model import api
-from volsched.model.changes import Gone
+from volsched.model.changes import Deleted
 
 WEB = reference("ReplicaSet", "web")
 KEY = "ns/podgroup-uid-web"
@@ -225,7 +225,7 @@ def test_a_podgroup_whose_owner_was_seen_going_goes_and_one_of_an_unknown_owner_
     assert writes(cluster) == []
 
     cluster.put(a_workload("web"))
-    cluster.store.gone(Gone("ReplicaSet", "ns", "web", "uid-web"))
+    cluster.store.gone(Deleted("ReplicaSet", "ns", "web", "uid-web"))
 
     [delete] = writes(cluster)
     assert isinstance(delete, Delete)
@@ -237,7 +237,7 @@ def test_a_podgroup_that_is_missing_under_pods_that_name_it_is_made_again() -> N
     cluster = Cluster().put(pod, a_workload("web"), group)
     assert writes(cluster) == []
 
-    cluster.store.gone(Gone("PodGroup", "ns", "podgroup-uid-web", "uid-group"))
+    cluster.store.gone(Deleted("PodGroup", "ns", "podgroup-uid-web", "uid-group"))
 
     assert the_group(cluster)["spec"]["minMember"] == 1  # type: ignore[index]
 
@@ -269,7 +269,7 @@ def test_an_older_event_changes_nothing_and_what_went_does_not_come_back() -> No
     cluster = Cluster().put(new, old)
     assert cluster.store.pods["uid-alone"].group == "mine"
 
-    cluster.store.gone(Gone("Pod", "ns", "alone", "uid-alone"))
+    cluster.store.gone(Deleted("Pod", "ns", "alone", "uid-alone"))
     cluster.put(new)
 
     assert cluster.store.pods == {}
@@ -277,30 +277,32 @@ def test_an_older_event_changes_nothing_and_what_went_does_not_come_back() -> No
 
 def test_a_pod_that_changes_its_owner_belongs_to_the_new_one_alone() -> None:
     cluster = Cluster().put(a_pod("web-0", owner=WEB), a_workload("web"))
-    assert len(cluster.store.family(KEY)) == 1
+    assert len(cluster.store.pods_of_group(KEY)) == 1
 
     cluster.put(a_pod("web-0"))
 
-    assert list(cluster.store.family(KEY)) == []
-    assert len(cluster.store.family("ns/podgroup-uid-web-0")) == 1
-    cluster.store.gone(Gone("Pod", "ns", "web-0", "uid-web-0"))
-    assert list(cluster.store.family("ns/podgroup-uid-web-0")) == []
+    assert list(cluster.store.pods_of_group(KEY)) == []
+    assert len(cluster.store.pods_of_group("ns/podgroup-uid-web-0")) == 1
+    cluster.store.gone(Deleted("Pod", "ns", "web-0", "uid-web-0"))
+    assert list(cluster.store.pods_of_group("ns/podgroup-uid-web-0")) == []
 
 
 def test_equal_pods_share_what_is_kept_of_them() -> None:
     cluster = Cluster().put(*(a_pod(f"web-{n}", owner=WEB) for n in range(50)))
 
-    assert len({id(pod.seed) for pod in cluster.store.pods.values()}) == 1
+    assert len({id(pod.group_template) for pod in cluster.store.pods.values()}) == 1
 
 
 def test_what_equal_pods_share_ends_with_the_last_of_them() -> None:
     cluster = Cluster().put(*(a_pod(f"p{number}", cpu=str(number // 2 + 1)) for number in range(10)))
-    assert len(cluster.store._seeds) == 5
+    assert len(cluster.store._group_templates) == 5
 
     for number in range(9):
-        cluster.store.gone(Gone("Pod", "ns", f"p{number}", f"uid-p{number}"))
+        cluster.store.gone(Deleted("Pod", "ns", f"p{number}", f"uid-p{number}"))
 
-    assert [seed.request.amount("cpu") for seed in cluster.store._seeds.values()] == [5000]
+    assert [group_template.request.amount("cpu") for group_template in cluster.store._group_templates.values()] == [
+        5000
+    ]
 
 
 def test_a_pod_of_a_group_of_kubernetes_gets_no_podgroup_and_no_annotation() -> None:

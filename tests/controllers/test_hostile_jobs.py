@@ -19,7 +19,7 @@ from volsched.controllers.job_controller import PODS_AT_ONCE, JobSurroundings, J
 from volsched.controllers.job_plugins import PLAYED
 from volsched.controllers.lifecycle import JobPod, Phase
 from volsched.controllers.objects import Command, RawJob
-from volsched.controllers.roster import Roster
+from volsched.controllers.pod_index import JobPodIndex
 from volsched.controllers.writes import Create
 from volsched.model import api
 from volsched.model.errors import ObjectError
@@ -188,7 +188,7 @@ def seen(raw: Json) -> JobView:
 
 def check(view: JobView, members: list[JobPod], phase: str | None) -> None:
     group = a_group("train-uid-train", phase=phase) if phase is not None else None
-    outcome = reconcile(view, JobSurroundings(Roster.of("train", members), group, {}, "default"), NOW)
+    outcome = reconcile(view, JobSurroundings(JobPodIndex.of("train", members), group, {}, "default"), NOW)
 
     assert len(outcome.writes) <= MOST_WRITES
     for write in outcome.writes[:20]:

@@ -25,7 +25,7 @@ def pods_of(view: JobView) -> dict[str, Json]:
     return {made.name: dict(made.body["spec"]) for made in creations(view) if made.kind.name == "Pod"}
 
 
-def companions(view: JobView) -> dict[tuple[str, str], Create]:
+def owned_objects(view: JobView) -> dict[tuple[str, str], Create]:
     return {(made.kind.name, made.name): made for made in creations(view) if made.kind.name != "Pod"}
 
 
@@ -154,7 +154,7 @@ def test_svc_leaves_variables_out_when_told_to_and_keeps_the_files() -> None:
 def test_a_host_that_all_pods_of_a_task_share_is_listed_once() -> None:
     view = running(with_pod(a_task("worker", 3), hostname="w", subdomain="elsewhere"), plugins={"svc": []})
 
-    data = companions(view)["ConfigMap", "train-svc"].body["data"]
+    data = owned_objects(view)["ConfigMap", "train-svc"].body["data"]
 
     assert data["worker.host"] == data["VC_WORKER_HOSTS"] == "w.elsewhere"
     assert data["VC_WORKER_NUM"] == "1"
@@ -164,7 +164,7 @@ def test_a_host_that_all_pods_of_a_task_share_is_listed_once() -> None:
 
 
 def test_ssh_asks_for_a_pair_of_keys_that_nobody_has_seen() -> None:
-    found = companions(running(a_task("worker", 2), plugins={"ssh": []}))
+    found = owned_objects(running(a_task("worker", 2), plugins={"ssh": []}))
 
     secret = found["Secret", "train-ssh"]
     assert secret.with_keys
@@ -177,7 +177,7 @@ def test_ssh_asks_for_a_pair_of_keys_that_nobody_has_seen() -> None:
 
 def test_ssh_tells_each_pod_the_hosts_and_follows_when_the_job_is_scaled() -> None:
     view = running(a_task("worker", 2), plugins={"ssh": ["--ssh-port=2222"]})
-    hosts = companions(view)["ConfigMap", "train-ssh"]
+    hosts = owned_objects(view)["ConfigMap", "train-ssh"]
 
     assert hosts.must_match
     assert hosts.body["data"]["config"] == (
@@ -185,9 +185,9 @@ def test_ssh_tells_each_pod_the_hosts_and_follows_when_the_job_is_scaled() -> No
         "Host train-worker-0\n  HostName train-worker-0.train\n  Port 2222\n"
         "Host train-worker-1\n  HostName train-worker-1.train\n  Port 2222\n"
     )
-    scaled = companions(running(a_task("worker", 3), plugins={"ssh": []}))
+    scaled = owned_objects(running(a_task("worker", 3), plugins={"ssh": []}))
     assert "Host train-worker-2\n" in scaled["ConfigMap", "train-ssh"].body["data"]["config"]
-    assert scaled["Secret", "train-ssh"] == companions(view)["Secret", "train-ssh"]
+    assert scaled["Secret", "train-ssh"] == owned_objects(view)["Secret", "train-ssh"]
 
 
 def test_ssh_puts_keys_and_hosts_into_one_folder_of_every_container() -> None:
@@ -211,7 +211,7 @@ def test_ssh_puts_keys_and_hosts_into_one_folder_of_every_container() -> None:
 def test_ssh_takes_keys_of_ones_own() -> None:
     view = running(a_task("worker"), plugins={"ssh": ["--ssh-private-key=priv\nate", "--ssh-public-key=public"]})
 
-    secret = companions(view)["Secret", "train-ssh"]
+    secret = owned_objects(view)["Secret", "train-ssh"]
 
     assert not secret.with_keys
     assert secret.body["stringData"] == {"id_rsa": "priv\nate", "id_rsa.pub": "public", "authorized_keys": "public"}
@@ -325,13 +325,13 @@ def test_mpi_gives_the_master_the_hosts_of_the_workers() -> None:
     port = {"name": "mpijob-port", "containerPort": 5000}
     for spec in pods.values():
         assert all(c["ports"] == [port] for c in (*spec["containers"], *spec.get("initContainers", ())))
-    assert "Port 5000" in companions(view)["ConfigMap", "train-ssh"].body["data"]["config"]
+    assert "Port 5000" in owned_objects(view)["ConfigMap", "train-ssh"].body["data"]["config"]
 
 
 def test_the_port_of_ssh_is_the_one_that_is_said_for_it() -> None:
     plugins = {"mpi": ["--port=5000"], "ssh": ["--ssh-port=6000"]}
 
-    found = companions(running(a_task("master"), a_task("worker"), plugins=plugins))
+    found = owned_objects(running(a_task("master"), a_task("worker"), plugins=plugins))
 
     assert "Port 6000" in found["ConfigMap", "train-ssh"].body["data"]["config"]
     assert set(found) == {

@@ -16,10 +16,10 @@ from volsched.controllers import job_controller, policies
 from volsched.controllers.counted import Counted, Restart, counted_in
 from volsched.controllers.job_controller import JobSurroundings, JobView, ReconcileResult, reconcile
 from volsched.controllers.lifecycle import JobPod, Loss, Phase
-from volsched.controllers.roster import Roster
+from volsched.controllers.pod_index import JobPodIndex
 from volsched.controllers.writes import Create, Delete, Patch
 from volsched.model import api
-from volsched.model.changes import Gone
+from volsched.model.changes import Deleted
 from volsched.operator.reading import job_view
 
 GROUP = "train-uid-train"
@@ -723,12 +723,12 @@ def test_a_pod_that_goes_is_lost_unless_it_had_ended_or_was_done_away_with(
         pod = msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, **stamp))
     cluster.put(pod)
     if killed:
-        (cluster.store.roster_of("uid-train-worker-0") or Roster("")).kill("uid-train-worker-0")
+        (cluster.store.pod_index_of("uid-train-worker-0") or JobPodIndex("")).kill("uid-train-worker-0")
 
-    cluster.store.gone(Gone("Pod", "ns", "train-worker-0", "uid-train-worker-0"))
+    cluster.store.gone(Deleted("Pod", "ns", "train-worker-0", "uid-train-worker-0"))
 
     assert list(cluster.store.jobs["ns/train"].losses) == (["train-worker-0"] if lost else [])
-    assert cluster.store._rosters == {}
+    assert cluster.store._pod_indexes == {}
 
 
 def test_a_lost_pod_that_runs_again_is_forgotten() -> None:

@@ -18,7 +18,7 @@ from volsched.controllers.job_plugins import PLAYED
 from volsched.controllers.job_plugins.flags import read
 from volsched.controllers.job_pods import MOST_BYTES, MOST_BYTES_ADDED, PodMaker
 from volsched.controllers.lifecycle import JobPod
-from volsched.controllers.roster import Roster
+from volsched.controllers.pod_index import JobPodIndex
 from volsched.controllers.writes import POD, Create, Delete, Patch
 
 GROUP = a_group("train-uid-train", phase="Inqueue")
@@ -38,7 +38,7 @@ def pods(number: int, phase: str = "Running", task: str = "worker") -> list[JobP
 
 
 def look(view: JobView, members: Iterable[JobPod] = ()) -> ReconcileResult:
-    return reconcile(view, JobSurroundings(Roster.of("train", members), GROUP, {}, "default"), NOW)
+    return reconcile(view, JobSurroundings(JobPodIndex.of("train", members), GROUP, {}, "default"), NOW)
 
 
 def names(outcome: ReconcileResult, kind: type[Create] | type[Delete]) -> list[str]:
@@ -100,17 +100,17 @@ def test_bodies_are_made_when_they_are_written_and_not_before(monkeypatch: pytes
 
 @pytest.mark.parametrize("phase", ["Restarting", "Aborting", "Completed"])
 def test_a_job_is_stopped_in_slices(phase: str) -> None:
-    roster = Roster.of("train", pods(1_200))
+    pod_index = JobPodIndex.of("train", pods(1_200))
     view = a_job(a_task("worker", 1_200), phase=phase)
     gone: list[int] = []
     for _ in range(4):
         deleted = [
-            write for write in look(view, roster).writes if isinstance(write, Delete) and write.kind.name == "Pod"
+            write for write in look(view, pod_index).writes if isinstance(write, Delete) and write.kind.name == "Pod"
         ]
         gone.append(len(deleted))
         for write in deleted:
-            roster.kill(write.uid)
-            roster.asked(write.uid)
+            pod_index.kill(write.uid)
+            pod_index.asked(write.uid)
 
     assert gone == [500, 500, 200, 0]
 
@@ -118,29 +118,29 @@ def test_a_job_is_stopped_in_slices(phase: str) -> None:
 def test_what_an_action_did_away_with_is_counted_once_and_deleted_in_slices() -> None:
     policies = [{"event": "PodFailed", "action": "RestartTask"}]
     view = a_job(a_task("worker", 1_200), phase="Running", policies=policies)
-    roster = Roster.of("train", [*pods(1_199), a_member("worker", 1_199, "Failed")])
+    pod_index = JobPodIndex.of("train", [*pods(1_199), a_member("worker", 1_199, "Failed")])
 
-    outcome = look(view, roster)
+    outcome = look(view, pod_index)
     first, *deletions = outcome.writes
     assert isinstance(first, Patch)
     [restart] = counted_in(first.body["status"]["controlledResources"]).restarts
-    condemned = list(restart.pods(roster))
+    condemned = list(restart.pods(pod_index))
     assert len(condemned) == 1_200
     assert len(deletions) == 500
     for pod in condemned:
-        roster.kill(pod.uid)
+        pod_index.kill(pod.uid)
     for write in deletions[:400]:  # the others are refused
         assert isinstance(write, Delete)
-        roster.asked(write.uid)
+        pod_index.asked(write.uid)
 
     later = []
     for _ in range(3):
-        outcome = look(view, roster)
+        outcome = look(view, pod_index)
         assert not outcome.acted
         uids = [write.uid for write in outcome.writes if isinstance(write, Delete)]
         later.append(len(uids))
         for uid in uids:
-            roster.asked(uid)
+            pod_index.asked(uid)
     assert later == [500, 300, 0]
 
 
@@ -151,8 +151,8 @@ def test_what_an_action_did_away_with_is_counted_once_and_deleted_in_slices() ->
 def test_a_look_at_a_job_that_stands_costs_the_same_whatever_number_of_pods_it_has(phase: str) -> None:
     def cost(number: int) -> int:
         ended = "Running" if phase == "Running" else "Succeeded"
-        view, roster = a_job(a_task("worker", number), phase=phase), Roster.of("train", pods(number, ended))
-        return steps(lambda: look(view, roster))
+        view, pod_index = a_job(a_task("worker", number), phase=phase), JobPodIndex.of("train", pods(number, ended))
+        return steps(lambda: look(view, pod_index))
 
     assert cost(5_000) <= cost(500) + NUMBERS
 
@@ -160,8 +160,8 @@ def test_a_look_at_a_job_that_stands_costs_the_same_whatever_number_of_pods_it_h
 def test_nor_does_it_grow_with_the_pods_that_are_there_already_while_others_are_made() -> None:
     def cost(number: int) -> int:
         view = a_job(a_task("worker", number), phase="Pending")
-        roster = Roster.of("train", pods(number - 10, "Pending"))
-        return steps(lambda: look(view, roster))
+        pod_index = JobPodIndex.of("train", pods(number - 10, "Pending"))
+        return steps(lambda: look(view, pod_index))
 
     assert cost(5_000) <= cost(500) + NUMBERS
 
@@ -173,8 +173,8 @@ def test_policies_cost_no_more_than_a_glance_at_each_pod(event: str) -> None:
     def cost(number: int) -> int:
         policies = [{"event": event, "action": "RestartJob", "timeout": "1h"}]
         view = a_job(a_task("worker", number), phase="Running", policies=policies)
-        roster = Roster.of("train", pods(number, phase))
-        return steps(lambda: look(view, roster))
+        pod_index = JobPodIndex.of("train", pods(number, phase))
+        return steps(lambda: look(view, pod_index))
 
     assert cost(5_000) <= 11 * cost(500)
 

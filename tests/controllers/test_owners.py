@@ -25,7 +25,7 @@ from volsched.controllers.job_controller import reconcile
 from volsched.controllers.store import Key
 from volsched.controllers.writes import Create
 from volsched.model import api
-from volsched.model.changes import Gone
+from volsched.model.changes import Deleted
 
 JOB = reference("Job", "train", "batch.volcano.sh/v1alpha1")
 WEB = reference("ReplicaSet", "web")
@@ -64,7 +64,7 @@ def a_failed_pod(name: str, owner: Json) -> api.Pod:
 def test_a_pod_that_does_not_name_a_job_rightly_is_none_of_its_pods(owner: Json) -> None:
     cluster = a_cluster_with_a_job(policies=[{"event": "*", "action": "RestartJob"}])
     cluster.put(a_failed_pod("train-worker-0", owner))
-    cluster.store.gone(Gone("Pod", "ns", "train-worker-0", "uid-train-worker-0"))
+    cluster.store.gone(Deleted("Pod", "ns", "train-worker-0", "uid-train-worker-0"))
     cluster.put(a_failed_pod("another", owner))
 
     view = cluster.store.jobs["ns/train"]
@@ -127,7 +127,7 @@ def test_nor_one_of_another_namespace_and_its_going_deletes_nothing_there() -> N
     cluster.put(in_namespace(a_group("podgroup-uid-web"), "tenant", WEB))
     assert list(reconcile_group(cluster.store, "tenant/podgroup-uid-web")) == []
 
-    cluster.store.gone(Gone("ReplicaSet", "ns", "web", "uid-web"))
+    cluster.store.gone(Deleted("ReplicaSet", "ns", "web", "uid-web"))
 
     assert list(reconcile_group(cluster.store, "tenant/podgroup-uid-web")) == []
 
@@ -148,7 +148,7 @@ def test_tables_end_with_the_pods_that_they_are_about() -> None:
     cluster.put(a_pod("a", owner=WEB))  # adopted
 
     for name, _ in names:
-        cluster.store.gone(Gone("Pod", "ns", name, f"uid-{name}"))
+        cluster.store.gone(Deleted("Pod", "ns", name, f"uid-{name}"))
 
     store = cluster.store
-    assert (store.pods, store._families, store._rosters) == ({}, {}, {})
+    assert (store.pods, store._pods_of_group, store._pod_indexes) == ({}, {}, {})

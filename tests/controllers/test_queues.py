@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from tests.controllers.cases import Cluster, a_group, a_queue
 from volsched.controllers import queues
-from volsched.controllers.queues import GroupLedger
+from volsched.controllers.queues import PodGroupCounts
 from volsched.controllers.store import Key
 from volsched.controllers.writes import Patch
 from volsched.model import api
-from volsched.model.changes import Gone
+from volsched.model.changes import Deleted
 
 BY_PARENT = {queues.CLOSED_BY_PARENT: "true"}
 
@@ -160,7 +160,7 @@ def test_a_command_speaks_where_the_state_is_said(action: str, wish: str, expect
 
 
 def phases(cluster: Cluster, queue: str) -> Mapping[str, int]:
-    return cluster.store.group_ledger.phases(queue)
+    return cluster.store.pod_group_counts.phases(queue)
 
 
 def test_a_queue_counts_its_podgroups_by_phase() -> None:
@@ -173,7 +173,7 @@ def test_a_queue_counts_its_podgroups_by_phase() -> None:
 def test_a_podgroup_that_is_gone_counts_no_more() -> None:
     cluster = Cluster().put(a_group("g", queue="team", phase="Running"))
 
-    cluster.store.gone(Gone("PodGroup", "ns", "g", "uid-g"))
+    cluster.store.gone(Deleted("PodGroup", "ns", "g", "uid-g"))
 
     assert phases(cluster, "team") == {}
     assert cluster.keys[-2:] == [Key("Queue", "team"), Key("PodGroup", "ns/g")]
@@ -212,24 +212,24 @@ CHANGES = st.lists(
 
 @given(CHANGES)
 def test_books_equal_what_is_counted_from_scratch(changes: list[tuple[Any, ...]]) -> None:
-    group_ledger, groups = GroupLedger(), {}
+    pod_group_counts, groups = PodGroupCounts(), {}
     for change in changes:
         if change[0] == "put":
-            group_ledger.put_group(*change[1:])
+            pod_group_counts.put_group(*change[1:])
             groups[change[1]] = (change[2], change[3].lower() or "pending")
         else:
-            group_ledger.drop_group(change[1])
+            pod_group_counts.drop_group(change[1])
             groups.pop(change[1], None)
 
     for queue in ("q", "r"):
-        assert group_ledger.phases(queue) == Counter(phase for of, phase in groups.values() if of == queue)
+        assert pod_group_counts.phases(queue) == Counter(phase for of, phase in groups.values() if of == queue)
 
 
 def test_a_queue_that_is_gone_is_looked_at_and_forgotten() -> None:
     cluster = Cluster().put(a_queue("above"), a_queue("below", parent="above"))
     cluster.keys.clear()
 
-    cluster.store.gone(Gone("Queue", "", "below", "uid-below"))
+    cluster.store.gone(Deleted("Queue", "", "below", "uid-below"))
 
     assert cluster.keys == [Key("Queue", "below")]
     assert "below" not in cluster.store.queues
@@ -240,12 +240,12 @@ def test_names_that_podgroups_made_up_are_forgotten_with_them() -> None:
     for number in range(20):
         cluster.put(a_group("g", queue=f"q{number}"))
     cluster.put(a_queue("a", parent="b"), a_queue("a", parent="c"))
-    assert len(cluster.store.group_ledger._phases) == 1
+    assert len(cluster.store.pod_group_counts._phases) == 1
 
-    cluster.store.gone(Gone("PodGroup", "ns", "g", "uid-g"))
-    cluster.store.gone(Gone("Queue", "", "a", "uid-a"))
+    cluster.store.gone(Deleted("PodGroup", "ns", "g", "uid-g"))
+    cluster.store.gone(Deleted("Queue", "", "a", "uid-a"))
 
-    assert (cluster.store.group_ledger._phases, cluster.store._tree._parents, cluster.store._tree._below) == (
+    assert (cluster.store.pod_group_counts._phases, cluster.store._tree._parents, cluster.store._tree._below) == (
         {},
         {},
         {},

@@ -21,10 +21,10 @@ from volsched.controllers.counted import (
 )
 from volsched.controllers.job_controller import reconcile
 from volsched.controllers.objects import ManagedPodGroup
-from volsched.controllers.roster import Roster
+from volsched.controllers.pod_index import JobPodIndex
 from volsched.controllers.writes import Create, Delete, Patch
 from volsched.model import api
-from volsched.model.changes import Gone
+from volsched.model.changes import Deleted
 from volsched.model.plan import EVICTED
 from volsched.operator.reading import job_view
 
@@ -117,7 +117,7 @@ class World:
             else:
                 self.delete(write.name)
         elif isinstance(write, Delete) and write.kind.name == "PodGroup" and self.group is not None:
-            gone = Gone("PodGroup", "ns", write.name, write.uid)
+            gone = Deleted("PodGroup", "ns", write.name, write.uid)
             self.group = None
             self._show(lambda replica: replica.store.gone(gone))
 
@@ -128,10 +128,10 @@ class World:
         self.change(write.name)
 
     def _kill(self, uid: str) -> None:
-        roster = self.leader.store.roster_of(uid)
-        assert roster is not None
-        roster.kill(uid)
-        roster.asked(uid)
+        pod_index = self.leader.store.pod_index_of(uid)
+        assert pod_index is not None
+        pod_index.kill(uid)
+        pod_index.asked(uid)
 
     # -- what happens to pods -------------------------------------------------------------------------------------
 
@@ -149,7 +149,7 @@ class World:
 
     def gone(self, name: str) -> None:
         meta = self.pods.pop(name)["metadata"]
-        self._show(lambda replica: replica.store.gone(Gone("Pod", "ns", name, meta["uid"])))
+        self._show(lambda replica: replica.store.gone(Deleted("Pod", "ns", name, meta["uid"])))
 
     def patch_job(self, patch: Json) -> None:
         self.job = merged(self.job, patch)
@@ -692,23 +692,23 @@ def test_what_others_keep_beside_it_stays_and_nonsense_is_nothing() -> None:
 
 def test_restarts_that_are_over_are_forgotten_and_others_are_not() -> None:
     there = [a_member("w", number, terminating=True) for number in range(100)]
-    roster, counted = Roster.of("train", there), NOTHING
+    pod_index, counted = JobPodIndex.of("train", there), NOTHING
     for number in range(600):
-        counted = counted.with_restart(Restart("w", number, number, number + 1), roster)
+        counted = counted.with_restart(Restart("w", number, number, number + 1), pod_index)
 
     firsts = [restart.first for restart in counted.restarts]
     assert firsts == [*range(1, 100), *range(583, 600)] or firsts == [*range(100), *range(583, 600)]
     assert len(counted.restarts) <= MOST_RESTARTS
-    whole = counted.with_restart(Restart("w", 0, None, 700), roster)
+    whole = counted.with_restart(Restart("w", 0, None, 700), pod_index)
     assert whole.restarts == (Restart("w", 0, None, 700),)
-    assert whole.with_restart(Restart("v", 0, 0, 701), roster).restarts[0] == Restart("w", 0, None, 700)
+    assert whole.with_restart(Restart("v", 0, 0, 701), pod_index).restarts[0] == Restart("w", 0, None, 700)
 
 
 def test_no_more_is_remembered_than_there_is_room_for() -> None:
     many = range(MOST_RESTARTS + 100)
-    roster, counted = Roster.of("train", [a_member("w", number, terminating=True) for number in many]), NOTHING
+    pod_index, counted = JobPodIndex.of("train", [a_member("w", number, terminating=True) for number in many]), NOTHING
     for number in many:
-        counted = counted.with_restart(Restart("w", number, number, 1), roster)
+        counted = counted.with_restart(Restart("w", number, number, 1), pod_index)
         going = [a_member("w", other, session=f"session {other}") for other in many]
         counted = counted.with_cause(Cause(session=f"session {number}"), going)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.controllers.cases import a_member
 from volsched.controllers.lifecycle import JobPod
-from volsched.controllers.roster import Roster, member_of, standing_of
+from volsched.controllers.pod_index import JobPodIndex, member_of, pod_event_of
 from volsched.model import api
 
 MEMBERS = st.builds(
@@ -31,30 +31,32 @@ CHANGES = st.lists(st.tuples(st.sampled_from(["put", "put", "drop", "kill", "ask
 
 @given(CHANGES)
 def test_a_roster_equals_what_is_counted_from_scratch(changes: list[tuple[str, JobPod]]) -> None:
-    roster, there = Roster("train"), dict[str, JobPod]()
+    pod_index, there = JobPodIndex("train"), dict[str, JobPod]()
     for what, pod in changes:
         if what == "put":
             there = {uid: known for uid, known in there.items() if known.name != pod.name} | {pod.uid: pod}
-            roster.put(pod)
+            pod_index.put(pod)
         elif what == "drop":
-            assert roster.drop(pod.uid) == there.pop(pod.uid, None)
+            assert pod_index.drop(pod.uid) == there.pop(pod.uid, None)
         elif what == "kill":
             if pod.uid in there:
                 there[pod.uid] = there[pod.uid]._replace(killed=True)
-            roster.kill(pod.uid)
+            pod_index.kill(pod.uid)
         else:
-            roster.asked(pod.uid)
+            pod_index.asked(pod.uid)
 
-    assert {pod.uid: pod for pod in roster} == there
-    assert roster.tally() == Roster.of("train", there.values()).tally()
-    by_standing = Counter(standing_of(pod) for pod in there.values())
-    assert {standing: len(pods) for standing, pods in roster.standings().items()} == by_standing
-    named = {pod.name: pod for task in roster.tasks() for pod in roster.numbers(task).values()} | {**roster.strays()}
+    assert {pod.uid: pod for pod in pod_index} == there
+    assert pod_index.tally() == JobPodIndex.of("train", there.values()).tally()
+    by_standing = Counter(pod_event_of(pod) for pod in there.values())
+    assert {pod_event: len(pods) for pod_event, pods in pod_index.pod_events().items()} == by_standing
+    named = {pod.name: pod for task in pod_index.tasks() for pod in pod_index.numbers(task).values()} | {
+        **pod_index.strays()
+    }
     assert named == {pod.name: pod for pod in there.values()}
-    assert {pod.uid for pod in roster.staying(finished=True)} == {p.uid for p in there.values() if not p.is_leaving}
+    assert {pod.uid for pod in pod_index.staying(finished=True)} == {p.uid for p in there.values() if not p.is_leaving}
     waiting = {p.uid for p in there.values() if not p.is_leaving and not p.is_finished}
-    assert {pod.uid for pod in roster.staying(finished=False)} == waiting
-    assert all(pod.killed and not pod.terminating for pod in roster.owed())
+    assert {pod.uid for pod in pod_index.staying(finished=False)} == waiting
+    assert all(pod.killed and not pod.terminating for pod in pod_index.owed())
 
 
 def test_why_a_pod_failed_is_known_once_it_has_failed() -> None:
@@ -67,23 +69,25 @@ def test_why_a_pod_failed_is_known_once_it_has_failed() -> None:
 
 
 def test_a_deletion_is_owed_until_the_api_server_was_asked_or_shows_it() -> None:
-    roster = Roster.of("train", [a_member("w", 0), a_member("w", 1)])
+    pod_index = JobPodIndex.of("train", [a_member("w", 0), a_member("w", 1)])
 
-    roster.kill("w-0")
-    roster.kill("w-1")
-    assert [pod.name for pod in roster.owed()] == ["train-w-0", "train-w-1"]
+    pod_index.kill("w-0")
+    pod_index.kill("w-1")
+    assert [pod.name for pod in pod_index.owed()] == ["train-w-0", "train-w-1"]
 
-    roster.asked("w-0")
-    roster.put(a_member("w", 1, terminating=True, killed=True))
-    assert list(roster.owed()) == []
+    pod_index.asked("w-0")
+    pod_index.put(a_member("w", 1, terminating=True, killed=True))
+    assert list(pod_index.owed()) == []
 
 
 def test_nothing_is_left_of_pods_that_are_gone() -> None:
-    roster = Roster.of("train", [a_member("w", 0), a_member("w", 1, name="odd"), a_member("v", 0, terminating=True)])
+    pod_index = JobPodIndex.of(
+        "train", [a_member("w", 0), a_member("w", 1, name="odd"), a_member("v", 0, terminating=True)]
+    )
 
-    for pod in list(roster):
-        roster.kill(pod.uid)
-        roster.drop(pod.uid)
+    for pod in list(pod_index):
+        pod_index.kill(pod.uid)
+        pod_index.drop(pod.uid)
 
-    empty = Roster("train")
-    assert vars(roster) == vars(empty)
+    empty = JobPodIndex("train")
+    assert vars(pod_index) == vars(empty)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.controllers.cases import metadata
 from volsched.model import api
-from volsched.model.changes import Gone, Put
+from volsched.model.changes import Deleted, Put
 from volsched.operator.volcano import LEASE_NAME, Mode, Signs, VolcanoWatch
 
 
@@ -64,7 +64,7 @@ def test_a_ready_pod_counts_until_the_grace_after_it_was_seen_last() -> None:
 def test_a_deleted_pod_counts_for_the_grace() -> None:
     watched = Watched().pod("True")
 
-    watched.watch.observe((Gone("Pod", "ns", "vc", "uid-vc"),))
+    watched.watch.observe((Deleted("Pod", "ns", "vc", "uid-vc"),))
 
     assert [watched.at(59), watched.at(60)] == [True, False]
 

@@ -1,4 +1,4 @@
-"""Every reason that the code can emit, read from its syntax: Verdicts, Events, conditions.
+"""Every reason that the code can emit, read from its syntax: ConfigReports, Events, conditions.
 
 A reason is a constant, a module's constant, one of those of pods' conditions, or a parameter whose callers say it. One
 that is passed on from a Verdict or a plan step (an attribute ``.reason`` or ``.condition_reason``), or that is the

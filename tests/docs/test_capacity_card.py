@@ -13,7 +13,7 @@ from tests.plugins.capacity_card.elastic import by_job, world
 from volsched.model.cards.naming import BY_VENDORS
 from volsched.registry import load_profile
 from volsched.simulation.documents import read_documents
-from volsched.simulation.manifests import take_stock
+from volsched.simulation.manifests import read_inventory
 from volsched.simulation.result import result_of
 from volsched.simulation.runner import simulate
 from volsched.testing.builders import decide
@@ -26,7 +26,7 @@ def test_the_tour_places_five_and_says_why_the_others_wait(tmp_path: Path) -> No
     (said,) = [block.text.strip() for block in blocks(PAGE) if "text" in block.words][:1]
     (tmp_path / "cards.yaml").write_text(manifests)
 
-    inventory = take_stock(read_documents((str(tmp_path / "cards.yaml"),)))
+    inventory = read_inventory(read_documents((str(tmp_path / "cards.yaml"),)))
     result = result_of(simulate(inventory, load_profile(configuration)[0]))
 
     assert Counter(pod["node"] for pod in result["pods"].values()) == {"a1": 1, "h1": 4, None: 7}

@@ -8,7 +8,7 @@ from typing import Any
 from tests.docs.pages import DOCS
 from volsched.registry import load_profile
 from volsched.simulation.documents import documents_in
-from volsched.simulation.manifests import take_stock
+from volsched.simulation.manifests import read_inventory
 from volsched.simulation.result import result_of
 from volsched.simulation.runner import simulate
 
@@ -20,7 +20,9 @@ TOUR, ALONE, QUOTAS, RULE, ANNOUNCED = re.findall(r"```yaml\n(.*?)```", PAGE, re
 
 def ended(*texts: str) -> dict[str, Any]:
     """How a simulation of these manifests ends."""
-    inventory = take_stock([found for number, text in enumerate(texts) for found in documents_in(f"{number}", text)])
+    inventory = read_inventory(
+        [found for number, text in enumerate(texts) for found in documents_in(f"{number}", text)]
+    )
     assert inventory.configuration is not None
     profile, _ = load_profile(inventory.configuration)
     return result_of(simulate(inventory, profile))
@@ -32,7 +34,7 @@ def test_the_tour_ends_as_the_page_says() -> None:
     [waiting] = result["pending"]
     assert len(result["binds"]) == 2
     assert waiting["message"] in " ".join(PAGE.split())
-    assert take_stock(documents_in("queue.yaml", QUOTAS)).objects
+    assert read_inventory(documents_in("queue.yaml", QUOTAS)).objects
 
 
 def test_a_gang_that_asks_for_devices_alone_waits_as_the_page_says() -> None:

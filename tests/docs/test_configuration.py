@@ -23,7 +23,7 @@ from volsched.model.unserved import NUMA_POLICY, REVOCABLE_ZONE
 from volsched.model.waiting_time import WAITING_TIMES
 from volsched.registry import ACTIONS, PLUGINS, load_configuration, load_profile
 from volsched.simulation.documents import read_documents
-from volsched.simulation.manifests import take_stock
+from volsched.simulation.manifests import read_inventory
 from volsched.validation.volcano_keys import NOT_READ
 
 PAGE = DOCS / "configuration.md"
@@ -68,7 +68,7 @@ def type_of(argument: Argument) -> str:
 
 
 def default_of(argument: Argument) -> str:
-    if argument.default in (None, ()) or argument.is_family:
+    if argument.default in (None, ()) or argument.is_prefix:
         return "none"
     if isinstance(argument.default, tuple):
         return f"`{', '.join(argument.default)}`"
@@ -224,7 +224,7 @@ def test_examples_of_yaml_hold(block: Block, tmp_path: Path) -> None:
         assert not warnings
     else:
         (tmp_path / "example.yaml").write_text(block.text)
-        take_stock(read_documents((str(tmp_path / "example.yaml"),)))
+        read_inventory(read_documents((str(tmp_path / "example.yaml"),)))
 
 
 def test_examples_that_are_wrong_on_purpose_are_refused_as_the_page_says() -> None:

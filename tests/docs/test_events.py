@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import actions.victims.search
 import plugins.predicates
-from plugins.predicates.nodes.taints import tolerates_taints
+from plugins.predicates.node_properties import tolerates_taints
 from tests.docs.pages import DOCS, codes, headings, rows, section
 from tests.docs.reasons import emitted
 from volsched.model.api import Taint

@@ -9,11 +9,11 @@ import msgspec
 import pytest
 import yaml
 
-from tests.asking.test_explain import CONFIGURATION, cluster
 from tests.cli.calls import call
+from tests.diagnose.test_explain import CONFIGURATION, cluster
 from tests.docs.pages import DOCS, codes, prose, rows
-from volsched.asking.records import Explanation
-from volsched.asking.searches import SEARCHES
+from volsched.diagnose.records import Explanation
+from volsched.diagnose.searches import SEARCHES
 
 
 def section(page: str, title: str) -> list[str]:

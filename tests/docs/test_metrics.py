@@ -12,7 +12,7 @@ from tests.kube.scheduler_page import scheduler_page
 from volsched.kube.client.credentials import Source
 from volsched.kube.fence import Fence
 from volsched.kube.serve.metrics import Metrics
-from volsched.mirror.mirror import Mirror
+from volsched.mirror.apply import Mirror
 from volsched.operator.engine import ControllerEngine
 from volsched.operator.gauges import add_gauges as add_gauges_of_controllers
 from volsched.operator.options import ControllerOptions

@@ -1,4 +1,4 @@
-"""Modules, files and members of classes that pages and docstrings name exist."""
+"""Modules, files, members of classes and other identifiers that pages and docstrings name exist."""
 
 from __future__ import annotations
 
@@ -15,6 +15,10 @@ QUOTED: Final = re.compile(r"`+([^`\n]+)`+")
 FILE: Final = re.compile(r"[\w./-]+\.(?:py|md|toml|lock)")
 DOTTED: Final = re.compile(r"[a-z_]\w*(?:\.\w+)+")
 MEMBER: Final = re.compile(r"([A-Z]\w+)\.([a-z_]\w*)(?:\(.*\))?")
+NAME: Final = re.compile(r"_?[a-z]+(?:_[a-z0-9]+)+|[A-Z][a-z]+(?:[A-Z][a-z]+)+|_[a-z]\w+")
+"""What can only be an identifier: words with an underscore, or with capitals inside."""
+OF_FORMULAS: Final = {"d_g", "cards_g", "NewResource", "duration_ms"}
+"""Symbols of formulas, a function of Volcano's, and a key that is made of a name and a unit."""
 GROUPS: Final = {"volsched.plugins", "volsched.actions", "volsched.validators"}
 """Entry points, not modules."""
 OF_OTHERS: Final = {"Chart.yaml", "values.yaml"}
@@ -112,6 +116,24 @@ def test_files_that_are_named_exist() -> None:
     unknown = [f"{where}: {name}" for where, name in named if FILE.fullmatch(name) and name.lstrip("./") not in known]
 
     assert unknown == []
+
+
+def test_names_that_docstrings_quote_exist() -> None:
+    stems = {part for name in modules() for part in name.split(".")}
+    known = set().union(stems, OF_FORMULAS, *(words_in(tree) for tree in parsed().values()))
+
+    assert [f"{where}: {name}" for where, name in in_docstrings() if NAME.fullmatch(name) and name not in known] == []
+
+
+def words_in(tree: ast.Module) -> Iterator[str]:
+    """Every identifier of a module, and every word of its strings that are no docstrings."""
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    yield from names_in(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arg | ast.keyword):
+            yield str(node.arg)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+            yield from re.findall(r"\w+", node.value)
 
 
 def endings(path: str) -> Iterator[str]:

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from tests.docs.pages import DOCS, ROOT, blocks
 from volsched.cli import volsched
 from volsched.simulation.documents import documents_in
-from volsched.simulation.manifests import take_stock
+from volsched.simulation.manifests import read_inventory
 
 PAGE = DOCS / "native-gangs.md"
 
@@ -30,4 +30,4 @@ def test_the_job_of_the_page_is_one_of_which_a_group_is_made() -> None:
 
     assert spec["completionMode"] == "Indexed"
     assert spec["completions"] == spec["parallelism"] > 1
-    assert len(take_stock(documents_in("page", text)).objects) == 1
+    assert len(read_inventory(documents_in("page", text)).objects) == 1

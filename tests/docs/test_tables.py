@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import cast
 
 from tests.docs.pages import DOCS, codes, prose, rows
-from volsched.kube.client.client import Api
+from volsched.kube.client.rest import Api
 from volsched.kube.fence import Fence
 from volsched.kube.watch.inbox import Inbox
 from volsched.kube.write.executor import ClusterExecutor
 from volsched.kube.write.views import Views
-from volsched.mirror.mirror import Mirror
+from volsched.mirror.apply import Mirror
 from volsched.operator.engine import ControllerEngine
 from volsched.operator.options import ControllerOptions
 from volsched.operator.writer import Writer

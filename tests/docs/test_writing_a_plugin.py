@@ -118,7 +118,9 @@ def test_simulate_prints_a_hint_for_a_callback_without_annotations_and_none_for_
     assert without_progress(run(package, *simulate).stderr) == []
 
     source = FILES["racks.py"].text
-    (package / "racks.py").write_text(source.replace("(template: PodTemplate, node: NodeFacts)", "(template, node)"))
+    (package / "racks.py").write_text(
+        source.replace("(template: PodTemplate, node: NodePropertiesView)", "(template, node)")
+    )
 
     assert "hint: plugin racks: in_a_rack is asked for every pod and node" in run(package, *simulate).stderr
 

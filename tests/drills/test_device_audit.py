@@ -29,12 +29,12 @@ def a_pod(name: str, version: int, *claims: str) -> Json:
 def an_audit(*slices: Json) -> DeviceAudit:
     audit = DeviceAudit()
     for found in slices:
-        audit.see_slice(found, is_gone=False)
+        audit.see_slice(found, is_deleted=False)
     return audit
 
 
 def found_in(audit: DeviceAudit, *claims: Json) -> list[str]:
-    return [words for claim in claims for words in audit.see_claim(claim, is_gone=False)]
+    return [words for claim in claims for words in audit.see_claim(claim, is_deleted=False)]
 
 
 def test_a_device_may_be_given_out_once_and_again_when_it_was_given_back() -> None:
@@ -43,7 +43,7 @@ def test_a_device_may_be_given_out_once_and_again_when_it_was_given_back() -> No
     assert found_in(audit, a_claim("a", 1, "d0"), a_claim("b", 2, "d1")) == []
     assert found_in(audit, a_claim("c", 3, "d0")) == ["claim team/c: device gpu.example.com/p1/d0 is given out 2 times"]
     for name in "ac":
-        assert list(audit.see_claim(a_claim(name, 4, "d0"), is_gone=True)) == []
+        assert list(audit.see_claim(a_claim(name, 4, "d0"), is_deleted=True)) == []
     assert found_in(audit, a_claim("d", 5, "d0"), a_claim("admin", 6, "d0", adminAccess=True)) == []
 
 

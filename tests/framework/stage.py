@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from volsched.framework.config.configuration import Configuration, PluginOption
-from volsched.framework.engine.engine import Engine, FastEngine
+from volsched.framework.engine.fast import Engine, FastEngine
 from volsched.framework.registration import Accounts, Registrar
 from volsched.framework.session import Session
-from volsched.mirror.mirror import Mirror
+from volsched.mirror.apply import Mirror
 from volsched.model.changes import Change
 from volsched.model.cluster import Cluster
 from volsched.model.nodes.node import NodeInfo
@@ -129,9 +129,9 @@ def standing(cluster: Cluster) -> dict[str, Any]:
             for key, job in cluster.jobs.items()
         },
         "queues": {name: dict(queue.allocated) for name, queue in cluster.queues.items()},
-        "totals": (list(cluster.node_ledger.totals), list(cluster.node_ledger.total_used)),
-        "waiting": sorted(cluster.queue_ledger.waiting),
-        "unadmitted": sorted(cluster.queue_ledger.unadmitted),
-        "terminating": sorted(cluster.node_ledger.with_terminating_pods),
+        "totals": (list(cluster.node_cache.totals), list(cluster.node_cache.total_used)),
+        "waiting": sorted(cluster.queue_cache.waiting),
+        "unadmitted": sorted(cluster.queue_cache.unadmitted),
+        "terminating": sorted(cluster.node_cache.with_terminating_pods),
         "generation": cluster.clocks.requeue_generation,
     }

@@ -6,8 +6,8 @@ from typing import Final
 
 from volsched.framework.accounts.admissions import PAUSE_SECONDS, Admissions
 from volsched.framework.boundary import Bounds
-from volsched.mirror.mirror import Mirror
-from volsched.model.changes import Gone
+from volsched.mirror.apply import Mirror
+from volsched.model.changes import Deleted
 from volsched.model.plan import RecordEvent, StepRecorder, WriteGroupStatus
 from volsched.registry import load_profile
 from volsched.scheduler import Scheduler
@@ -98,8 +98,10 @@ def test_the_next_admission_comes_after_a_pause_and_behind_all_others_of_the_que
     assert later(rig, 1).bindings.keys() == {"works-0", "works-1"}
     assert phases(rig)["squats"] == "Pending"
 
-    rig.mirror.apply([Gone("Pod", "default", f"works-{number}", uid_of(rig, f"works-{number}")) for number in range(2)])
-    rig.mirror.apply([Gone("PodGroup", "default", "works", "")])
+    rig.mirror.apply(
+        [Deleted("Pod", "default", f"works-{number}", uid_of(rig, f"works-{number}")) for number in range(2)]
+    )
+    rig.mirror.apply([Deleted("PodGroup", "default", "works", "")])
     rig.cycle()
     assert phases(rig)["squats"] == "Inqueue"
 
@@ -120,7 +122,7 @@ def test_the_time_begins_anew_when_a_pod_goes_and_not_when_one_comes() -> None:
     gate = {"schedulingGates": [{"name": "example.com/wait"}]}
     add(rig, ClusterBuilder([]).pod("squats-0", "squats", cpu=1, spec=gate))
     later(rig, 400)
-    rig.mirror.apply([Gone("Pod", "default", "squats-0", uid_of(rig, "squats-0"))])
+    rig.mirror.apply([Deleted("Pod", "default", "squats-0", uid_of(rig, "squats-0"))])
     later(rig, 0)
     later(rig, 500)
     assert phases(rig)["squats"] == "Inqueue"
@@ -154,7 +156,7 @@ def test_nothing_is_remembered_of_groups_that_have_gone() -> None:
     rig.cycle()
     assert len(admissions) == 1
     later(rig, TIMEOUT)
-    rig.mirror.apply([Gone("PodGroup", "default", "squats", "")])
+    rig.mirror.apply([Deleted("PodGroup", "default", "squats", "")])
     later(rig, 1)
     assert len(admissions) == 0
 

@@ -15,7 +15,7 @@ from tests.examples import at_least
 from tests.framework.typed import by_task, shown
 from volsched.framework.boundary import LONGEST_PAUSE_SECONDS, Bounds, culprit, modules_of
 from volsched.framework.callbacks import PERMIT, TaskEvents
-from volsched.framework.columns.views import NodeFacts
+from volsched.framework.columns.views import NodePropertiesView
 from volsched.framework.config.configuration import PluginOption
 from volsched.framework.nominations import waits_for_room
 from volsched.framework.registration import Registrar
@@ -35,7 +35,7 @@ from volsched.framework.rules import (
     Protected,
     TaskOrder,
 )
-from volsched.mirror.mirror import Mirror
+from volsched.mirror.apply import Mirror
 from volsched.model.job import JobInfo
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.observers import Observer
@@ -87,7 +87,7 @@ class Saboteur:
                 Predicate(by_task(lambda task, node: ask("predicate", task, None)))
             ),
             "static predicate": lambda: registrar.register(
-                Predicate(shown(TaskInfo, NodeFacts, lambda task, node: ask("static predicate", task, None)))
+                Predicate(shown(TaskInfo, NodePropertiesView, lambda task, node: ask("static predicate", task, None)))
             ),
             "node order": lambda: registrar.register(NodeOrder(lambda task, node: ask("node order", task, 0.0))),
             "allocatable": lambda: registrar.register(Allocatable(lambda queue, task: ask("allocatable", task, None))),

@@ -11,10 +11,10 @@ import pytest
 
 from tests.framework.stage import Register, Stage, no
 from tests.framework.typed import by_amounts, by_facts, by_node, by_request, by_task
-from volsched.framework.columns.views import NodeFacts, NodeTable
+from volsched.framework.columns.views import NodePropertiesView, NodeTable
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION
-from volsched.framework.engine.engine import FastEngine
 from volsched.framework.engine.entry import Entry
+from volsched.framework.engine.fast import FastEngine
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import BatchNodeOrder, NodeOrder, Predicate
 from volsched.framework.session import Session
@@ -71,7 +71,7 @@ class Elsewhere:
         allocated = self.session.cluster.queues["q"].allocated.get("cpu", 0)
         return no() if allocated > 2_000 and node.name == "n3" else None
 
-    def cluster_by_name(self, template: PodTemplate, node: NodeFacts) -> Any:
+    def cluster_by_name(self, template: PodTemplate, node: NodePropertiesView) -> Any:
         return no() if self.session.cluster.nodes[node.name].used_of("cpu") else None
 
     def half_of_the_rows(self, template: PodTemplate, nodes: NodeTable) -> Any:
@@ -129,13 +129,13 @@ MISDECLARED: dict[str, tuple[Register, str, str]] = {
     "facts: reads usage behind the view's back": (
         with_elsewhere(lambda r, e: r.register(Predicate(e.cluster_by_name))),
         "Elsewhere.cluster_by_name",
-        "is shown NodeFacts and changed its answer about n1: the node's own properties have not changed",
+        "is shown NodePropertiesView and changed its answer about n1: the node's own properties have not changed",
     ),
     "facts with a key: reads usage behind the view's back": (
         with_elsewhere(lambda r, e: r.register(Predicate(e.cluster_by_name, key=lambda t: "all", version=lambda t: 0))),
         "Elsewhere.cluster_by_name",
-        "is shown NodeFacts and changed its answer about n1: the node's own properties have not changed, nor did the "
-        "version of its key",
+        "is shown NodePropertiesView and changed its answer about n1: the node's own properties have not changed, "
+        "nor did the version of its key",
     ),
     "vector twin differs": (
         lambda r: r.register(Predicate(by_node(rich), vector=ones)),
@@ -228,7 +228,7 @@ def only_r(template: PodTemplate, queue: QueueInfo) -> str | None:
 
 
 HONEST: dict[str, Register] = {
-    "facts": lambda r: r.register(Predicate(by_facts(rich))),
+    "properties": lambda r: r.register(Predicate(by_facts(rich))),
     "facts by name": lambda r: r.register(Predicate(by_facts(lambda t, n: no() if n.name == "n1" else None))),
     "node": lambda r: r.register(NodeOrder(by_node(lambda t, n: float(n.idle_of("cpu"))))),
     "node by template": lambda r: r.register(
@@ -236,7 +236,7 @@ HONEST: dict[str, Register] = {
     ),
     "key": with_elsewhere(
         lambda r, e: r.register(
-            NodeOrder(e.fullest_other_node, key=lambda t: "all", version=lambda t: r.cluster.clocks.standing)
+            NodeOrder(e.fullest_other_node, key=lambda t: "all", version=lambda t: r.cluster.clocks.move_generation)
         )
     ),
     "key without a version": with_elsewhere(
@@ -282,7 +282,7 @@ def test_the_base_plugins_keep_their_promises_on_a_small_cluster() -> None:
     assert len(decision.bindings) == 7
 
 
-@pytest.mark.parametrize("broken", ["_score_row", "_score_changed", "_take_facts"])
+@pytest.mark.parametrize("broken", ["_score_row", "_score_changed", "_take_properties"])
 def test_an_engine_that_forgets_to_ask_is_found(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
     world = a_cluster()
     for number in range(60):
@@ -295,7 +295,7 @@ def test_an_engine_that_forgets_to_ask_is_found(broken: str, monkeypatch: pytest
     )
     stage.best("k-0")
     stage.place("j-0")
-    if broken == "_take_facts":
+    if broken == "_take_properties":
         stage.apply(*a_cluster().node("n03", cpu="1", labels={"x": ""}).changes())
     elif broken == "_score_changed":
         for number in range(5, 60):

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.amounts import future_idle
-from volsched.framework.columns.columns import FactColumns, NodeColumns
-from volsched.framework.columns.views import NodeFacts
+from volsched.framework.columns.tables import NodeColumns, PropertyColumns
+from volsched.framework.columns.views import NodePropertiesView
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION
 from volsched.model.api import Taint
 from volsched.model.cluster import Cluster
@@ -57,7 +57,7 @@ def test_room_is_the_same_by_vector_and_by_node(data: st.DataObject) -> None:
     amount = st.integers(0, 4)
     count = data.draw(st.integers(1, 6))
     for number in range(count):
-        cluster.node_ledger.put(
+        cluster.node_cache.put(
             [(NodeProperties(f"n{number}"), {"cpu": data.draw(amount), "memory": data.draw(amount)})]
         )
     for node in cluster.rows:
@@ -65,7 +65,7 @@ def test_room_is_the_same_by_vector_and_by_node(data: st.DataObject) -> None:
             amounts[:2] = [data.draw(amount), data.draw(amount)]
         node.terminating_pods = int(any(node.releasing + node.pipelined))
         if node.terminating_pods:
-            cluster.node_ledger.with_terminating_pods[node.name] = node
+            cluster.node_cache.with_terminating_pods[node.name] = node
     charge = ((0, data.draw(amount)), (1, data.draw(amount)))
     columns = NodeColumns(cluster)
     columns.refresh()
@@ -80,7 +80,7 @@ def test_room_is_the_same_by_vector_and_by_node(data: st.DataObject) -> None:
 
 def test_amounts_that_no_vector_holds_are_bounded() -> None:
     cluster = Cluster()
-    cluster.node_ledger.put([(NodeProperties("n"), {"cpu": 1})])
+    cluster.node_cache.put([(NodeProperties("n"), {"cpu": 1})])
     cluster.rows[0].used[0] = 10**30
     columns = NodeColumns(cluster)
 
@@ -92,18 +92,18 @@ def test_amounts_that_no_vector_holds_are_bounded() -> None:
 # -- facts ------------------------------------------------------------------------------------------------------------
 
 
-def facts_of(*nodes: NodeProperties) -> FactColumns:
+def facts_of(*nodes: NodeProperties) -> PropertyColumns:
     cluster = Cluster()
-    cluster.node_ledger.put([(node, {"cpu": len(node.name)}) for node in nodes])
-    facts = FactColumns(cluster)
-    facts.refresh()
-    return facts
+    cluster.node_cache.put([(node, {"cpu": len(node.name)}) for node in nodes])
+    properties = PropertyColumns(cluster)
+    properties.refresh()
+    return properties
 
 
-def classes(facts: FactColumns, *paths: tuple[str, str]) -> list[list[str]]:
+def classes(properties: PropertyColumns, *paths: tuple[str, str]) -> list[list[str]]:
     """Names of the nodes that agree in all paths, as one list for each class."""
-    inverse, firsts = facts.classes(tuple(sorted(paths)))
-    names = [node.name for node in facts.cluster.rows]
+    inverse, firsts = properties.classes(tuple(sorted(paths)))
+    names = [node.name for node in properties.cluster.rows]
     found = [[name for name, number in zip(names, inverse, strict=True) if number == k] for k in range(len(firsts))]
     assert [names[row] in members for row, members in zip(firsts, found, strict=True)] == [True] * len(found)
     return sorted(found)
@@ -137,39 +137,39 @@ def test_nodes_that_agree_in_all_paths_are_one_class(paths: Any, expected: list[
 
 
 def test_classes_follow_what_nodes_say_of_themselves() -> None:
-    facts = facts_of(*FOUR)
-    version = facts.version
-    assert classes(facts, ("label", "zone")) == [["a", "b"], ["cc", "dd"]]
+    properties = facts_of(*FOUR)
+    version = properties.version
+    assert classes(properties, ("label", "zone")) == [["a", "b"], ["cc", "dd"]]
 
-    facts.cluster.node_ledger.put([(NodeProperties("b", labels={"zone": "2"}), {})])
-    facts.refresh()
-    assert (classes(facts, ("label", "zone")), facts.version) == ([["a"], ["b", "cc", "dd"]], version + 1)
+    properties.cluster.node_cache.put([(NodeProperties("b", labels={"zone": "2"}), {})])
+    properties.refresh()
+    assert (classes(properties, ("label", "zone")), properties.version) == ([["a"], ["b", "cc", "dd"]], version + 1)
 
-    facts.refresh()
-    assert facts.version == version + 1
+    properties.refresh()
+    assert properties.version == version + 1
 
-    facts.cluster.node_ledger.remove("a")
-    facts.cluster.node_ledger.put([(NodeProperties("e"), {})])
-    facts.refresh()
-    assert classes(facts, ("label", "zone")) == [["b", "cc", "dd"], ["e"]]
+    properties.cluster.node_cache.remove("a")
+    properties.cluster.node_cache.put([(NodeProperties("e"), {})])
+    properties.refresh()
+    assert classes(properties, ("label", "zone")) == [["b", "cc", "dd"], ["e"]]
 
 
 def test_facts_that_pods_ask_for_are_not_kept_without_end() -> None:
-    facts = facts_of(NodeProperties("n1", labels={"zone": "a"}), NodeProperties("n2", labels={"zone": "b"}))
+    properties = facts_of(NodeProperties("n1", labels={"zone": "a"}), NodeProperties("n2", labels={"zone": "b"}))
     for number in range(5_000):
-        facts.ids(("label", f"odd-{number}"))
-        facts.refresh()
+        properties.ids(("label", f"odd-{number}"))
+        properties.refresh()
 
-    assert len(facts._ids) == len(facts._names) < 2_100
-    assert classes(facts, ("label", "zone")) == [["n1"], ["n2"]]
-    assert facts.names(("label", "zone")) == {"a": 0, "b": 1}
+    assert len(properties._ids) == len(properties._names) < 2_100
+    assert classes(properties, ("label", "zone")) == [["n1"], ["n2"]]
+    assert properties.names(("label", "zone")) == {"a": 0, "b": 1}
 
 
 def test_an_absent_label_has_a_number_of_its_own() -> None:
-    facts = facts_of(*FOUR)
+    properties = facts_of(*FOUR)
 
-    names = facts.names(("label", "disk"))
-    ids = facts.ids(("label", "disk"))
+    names = properties.names(("label", "disk"))
+    ids = properties.ids(("label", "disk"))
 
     assert set(names) == {"ssd", "hdd", None}
     assert [ids[row] for row in range(4)] == [names[value] for value in ("ssd", "hdd", "ssd", None)]
@@ -212,12 +212,12 @@ def test_facts_of_a_node_notes_what_was_read_and_tells_what_the_node_tells(
     read: Callable[[Any], object], path: tuple[str, str]
 ) -> None:
     cluster = Cluster()
-    facts = NodeProperties(
+    properties = NodeProperties(
         "n", labels={"zone": "1"}, annotations={"cards": "8"}, taints=(GPU,), capacity={"memory": 7}, images={"i": 1}
     )
-    cluster.node_ledger.put([(facts, {"cpu": 4})])
+    cluster.node_cache.put([(properties, {"cpu": 4})])
     node = cluster.nodes["n"]
-    view = NodeFacts().show(node)
+    view = NodePropertiesView().show(node)
 
     assert read(view) == read(node)
     assert view.reads == {path}
@@ -227,15 +227,15 @@ def test_facts_of_a_node_notes_what_was_read_and_tells_what_the_node_tells(
 @pytest.mark.parametrize("name", ["used", "idle_of", "used_of", "allocatable", "tasks", "row", "spec", "fits_idle"])
 def test_facts_of_a_node_has_nothing_of_how_the_node_is_used(name: str) -> None:
     cluster = Cluster()
-    cluster.node_ledger.put([(NodeProperties("n"), {"cpu": 4})])
+    cluster.node_cache.put([(NodeProperties("n"), {"cpu": 4})])
     assert hasattr(cluster.nodes["n"], name)
 
-    assert not hasattr(NodeFacts().show(cluster.nodes["n"]), name)
+    assert not hasattr(NodePropertiesView().show(cluster.nodes["n"]), name)
 
 
 def test_facts_of_a_node_has_everything_else_of_a_node() -> None:
-    """What a rule may read of a node without reading its usage, a rule that is shown NodeFacts may read."""
-    own = {name for name in dir(NodeFacts) if not name.startswith("_")} - {"show", "reads"}
+    """What a rule may read of a node without reading its usage, a rule that is shown NodePropertiesView may read."""
+    own = {name for name in dir(NodePropertiesView) if not name.startswith("_")} - {"show", "reads"}
 
     assert own == {
         "name", "labels", "annotations", "taints", "unschedulable", "terminating", "quarantined", "images",
@@ -246,7 +246,7 @@ def test_facts_of_a_node_has_everything_else_of_a_node() -> None:
 
 def test_a_label_that_is_missing_is_missing_in_the_view_too() -> None:
     cluster = Cluster()
-    cluster.node_ledger.put([(NodeProperties("n"), {})])
+    cluster.node_cache.put([(NodeProperties("n"), {})])
 
     with pytest.raises(KeyError):
-        NodeFacts().show(cluster.nodes["n"]).labels["zone"]
+        NodePropertiesView().show(cluster.nodes["n"]).labels["zone"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from volsched.framework.engine.engine import FastEngine
+from volsched.framework.engine.fast import FastEngine
 from volsched.testing.checked import CheckedEngine
 from volsched.testing.contract import engine_contract
 from volsched.testing.naive import NaiveEngine

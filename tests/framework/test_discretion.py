@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.actions.rigs import cycle, rig
-from volsched.framework.discretion import within, without
+from volsched.framework.redaction import within, without
 from volsched.testing.builders import Rig, a_cluster
 
 CONF = 'actions: "allocate"\ntiers:\n- plugins:\n  - name: gang\n  - name: predicates\n'

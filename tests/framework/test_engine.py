@@ -13,11 +13,11 @@ import pytest
 from tests.framework.dra.worlds import device_class
 from tests.framework.stage import Plug, Stage, no
 from tests.framework.typed import by_amounts, by_constraints, by_facts, by_node, by_request, by_task
-from volsched.framework.columns.views import NodeFacts, NodeTable
-from volsched.framework.engine.engine import FastEngine
+from volsched.framework.columns.views import NodePropertiesView, NodeTable
+from volsched.framework.engine.fast import FastEngine
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import BatchNodeOrder, NodeOrder, Predicate
-from volsched.model.changes import Gone, Put
+from volsched.model.changes import Deleted, Put
 from volsched.model.clocks import RowLog
 from volsched.model.nodes.columns import CPU
 from volsched.model.nodes.node import NodeAmounts, NodeInfo
@@ -204,7 +204,7 @@ def test_facts_are_asked_once_and_again_when_the_version_of_a_domain_changes() -
     asked: list[str] = []
     forbidden = ["n0000"]
 
-    def refuse(template: PodTemplate, node: NodeFacts) -> Verdict | None:
+    def refuse(template: PodTemplate, node: NodePropertiesView) -> Verdict | None:
         asked.append(node.name)
         return no() if node.name in forbidden else None
 
@@ -445,7 +445,7 @@ def test_more_changed_rows_than_a_few_are_asked_by_vector() -> None:
 def test_who_is_shown_facts_is_asked_once_for_nodes_that_agree_in_what_was_read() -> None:
     asked: list[str] = []
 
-    def by_zone(template: PodTemplate, node: NodeFacts) -> Verdict | None:
+    def by_zone(template: PodTemplate, node: NodePropertiesView) -> Verdict | None:
         asked.append(node.labels["zone"])
         return no() if node.labels["zone"] == "a" else None
 
@@ -529,7 +529,7 @@ def test_a_queue_that_comes_back_after_it_was_gone_is_not_taken_for_the_old_one(
     stage.best("j-0")
     counted.take()
 
-    stage.apply(Gone("Queue", "", "q", "queue--q"), *a_cluster().queue("q", weight=5).changes())
+    stage.apply(Deleted("Queue", "", "q", "queue--q"), *a_cluster().queue("q", weight=5).changes())
     stage.best("j-0")
 
     assert len(counted.take()) == 3
@@ -555,7 +555,7 @@ def test_answers_are_shared_by_key_until_the_version_of_the_key_changes() -> Non
     asked = [ask("r1"), ask("r2"), ask("b1"), ask("x1")]
     versions["red"] += 1
     asked += [ask("b1"), ask("r2"), ask("r1")]
-    stage.cluster.node_ledger.touch(stage.node("n0004"))
+    stage.cluster.node_cache.touch(stage.node("n0004"))
     asked += [ask("r1"), ask("b1")]
 
     assert asked == [10, 0, 10, 0, 0, 10, 0, 1, 1]
@@ -587,7 +587,7 @@ def test_a_score_of_a_task_is_added_to_the_others() -> None:
 
 
 ALL_OF: dict[str, tuple[Any, dict[str, Any]]] = {
-    "facts": (by_facts, {}),
+    "properties": (by_facts, {}),
     "amounts": (by_amounts, {}),
     "node": (by_node, {}),
     "queue": (by_node, {"key": queue_name}),
@@ -665,7 +665,7 @@ def test_nodes_that_come_and_go_are_seen() -> None:
     stage.apply(*a_cluster().node("big-2", cpu="4").node("big-1", cpu="4").changes())
     assert stage.best("j-0") == "big-1"
 
-    stage.apply(Gone("Node", "", "big-1", "node--big-1"))
+    stage.apply(Deleted("Node", "", "big-1", "node--big-1"))
     assert stage.best("j-0") == "big-2"
 
     stage.apply(*a_cluster().node("big-2", cpu="1").changes())
@@ -699,7 +699,7 @@ def test_what_no_node_can_take_is_told_without_an_entry() -> None:
     stage = Stage(world.pod("leaving", on="full", cpu="8", **leaving), least_used_in_zone_a)
     names = ("huge", "also-huge", "in-vain", "fits", "later")
 
-    assert [stage.engine.hopeless(stage.task(f"{name}-0")) for name in names] == [True, True, True, False, False]
+    assert [stage.engine.no_node_fits(stage.task(f"{name}-0")) for name in names] == [True, True, True, False, False]
 
     assert len(stage.engine.entries) == 2
 
@@ -738,7 +738,7 @@ def test_a_log_that_has_forgotten_makes_everything_be_asked_again(monkeypatch: p
         stage.place(f"j-{number}")
 
     assert stage.best("k-0") == NaiveEngine.best(_naive(stage), stage.task("k-0")).name  # type: ignore[union-attr]
-    assert len(stage.cluster.node_ledger.usage_log.rows) <= 20, "a log does not grow for ever"
+    assert len(stage.cluster.node_cache.usage_log.rows) <= 20, "a log does not grow for ever"
 
 
 def _naive(stage: Stage) -> NaiveEngine:
@@ -902,7 +902,7 @@ def test_the_reasons_of_a_template_are_counted_once_until_something_changes() ->
         stage.engine.refusals(stage.task(name))
     assert len(counted.take()) == 18
 
-    stage.cluster.node_ledger.touch(stage.node("n0003"))
+    stage.cluster.node_cache.touch(stage.node("n0003"))
     stage.best("j-2")
     stage.engine.refusals(stage.task("j-2"))
 

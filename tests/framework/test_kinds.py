@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.framework.stage import Stage
-from volsched.framework.engine import node_shapes as kinds
-from volsched.framework.engine.node_shapes import NodeShapes, ShapeScores
+from volsched.framework.engine import amount_classes as kinds
+from volsched.framework.engine.amount_classes import AmountClasses, ClassScores
 from volsched.model.status import TaskStatus
 from volsched.testing.builders import a_cluster
 
@@ -21,7 +21,7 @@ def a_stage() -> Stage:
 
 def test_nodes_of_equal_offer_and_equal_use_are_of_one_kind() -> None:
     stage = a_stage()
-    known = NodeShapes(stage.cluster)
+    known = AmountClasses(stage.cluster)
     known.refresh()
     assert known.numbers.tolist() == [0, 0, 1]
 
@@ -45,7 +45,7 @@ MOVES = st.lists(st.tuples(st.integers(0, 3), NODES, NODES, st.booleans()), max_
 def test_whoever_follows_single_nodes_leaves_nothing_out(moves: list[tuple[int, str, str, bool]]) -> None:
     """Tasks come and go; a node that is followed may be the one that changed last, or any other."""
     stage = a_stage()
-    known = NodeShapes(stage.cluster)
+    known = AmountClasses(stage.cluster)
     known.refresh()
     tasks = sorted(stage.cluster.tasks.values(), key=lambda task: task.name)
     for number, name, followed, refreshes in moves:
@@ -65,7 +65,7 @@ def test_numbers_are_given_anew_when_nodes_or_resources_come_and_when_there_are_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     stage = a_stage()
-    known = NodeShapes(stage.cluster)
+    known = AmountClasses(stage.cluster)
     known.refresh()
 
     stage.apply(*a_cluster().node("0", cpu="8").changes())
@@ -100,9 +100,9 @@ def test_offers_that_no_node_makes_any_more_are_forgotten_as_nodes_come() -> Non
 
 def test_scores_of_kinds_are_the_same_noted_one_by_one_or_together() -> None:
     stage = a_stage()
-    known = NodeShapes(stage.cluster)
+    known = AmountClasses(stage.cluster)
     known.refresh()
-    single, many = ShapeScores(3), ShapeScores(3)
+    single, many = ClassScores(3), ClassScores(3)
     for scores in (single, many):
         scores.make_room(known)
     single.put(0, (0.1, 0.2, 0.3))
@@ -120,9 +120,9 @@ def test_scores_of_kinds_are_the_same_noted_one_by_one_or_together() -> None:
 
 def test_what_numbers_meant_before_is_forgotten_when_they_are_given_anew() -> None:
     stage = a_stage()
-    known = NodeShapes(stage.cluster)
+    known = AmountClasses(stage.cluster)
     known.refresh()
-    scores = ShapeScores(0)
+    scores = ClassScores(0)
     scores.make_room(known)
     scores.put(0, ())
     scores.make_room(known)

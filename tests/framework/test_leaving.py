@@ -10,9 +10,9 @@ import pytest
 from tests.actions.rigs import leaving
 from tests.amounts import future_idle
 from tests.framework.stage import Stage, no, standing
-from volsched.framework.leaving import all_left, terminating_on
 from volsched.framework.rules import Predicate
 from volsched.framework.session import Session
+from volsched.framework.terminating import all_left, terminating_on
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.verdict import Verdict

@@ -13,7 +13,7 @@ from volsched.framework import registration
 from volsched.framework.answers import AnswerError
 from volsched.framework.boundary import culprit
 from volsched.framework.callbacks import UNLIMITED, Headroom
-from volsched.framework.columns.views import NodeFacts
+from volsched.framework.columns.views import NodePropertiesView
 from volsched.framework.config.configuration import PluginOption
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import (
@@ -42,7 +42,7 @@ def two_nodes() -> ClusterBuilder:
 class Moves(Observer):
     """An account of the whole cluster."""
 
-    def score(self, template: PodTemplate, node: NodeFacts) -> float:
+    def score(self, template: PodTemplate, node: NodePropertiesView) -> float:
         return 0.0
 
     def score_of_node(self, template: PodTemplate, node: NodeInfo) -> float:
@@ -53,12 +53,12 @@ def score(task: Any, node: Any) -> float:
     return 1.0
 
 
-def weighted(moves: Moves, template: PodTemplate, node: NodeFacts) -> float:
+def weighted(moves: Moves, template: PodTemplate, node: NodePropertiesView) -> float:
     return moves.score(template, node)
 
 
 def closed_over(moves: Moves) -> Callable[..., float]:
-    def of_account(template: PodTemplate, node: NodeFacts) -> float:
+    def of_account(template: PodTemplate, node: NodePropertiesView) -> float:
         return moves.score(template, node)
 
     return of_account
@@ -141,7 +141,11 @@ def test_a_headroom_that_lets_in_and_refuses_at_once_or_neither_is_an_error(
 
 @pytest.mark.parametrize(
     ("shown", "name", "meant"),
-    [(PodTemplate, "requests", "request"), (NodeFacts, "label", "labels"), (NodeAmounts, "used_off", "used_of")],
+    [
+        (PodTemplate, "requests", "request"),
+        (NodePropertiesView, "label", "labels"),
+        (NodeAmounts, "used_off", "used_of"),
+    ],
 )
 def test_a_misspelt_attribute_names_the_one_that_was_meant(shown: type, name: str, meant: str) -> None:
     with pytest.raises(AttributeError) as found:

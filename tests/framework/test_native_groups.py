@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION, IN_KUBE_SCHEDULERS_PLACE
-from volsched.framework.engine.engine import Engine, FastEngine
+from volsched.framework.engine.fast import Engine, FastEngine
 from volsched.framework.native.gangs import WAITS_FOR_GROUP
-from volsched.model.changes import Change, Gone, KindServed, Put
+from volsched.model.api import native_groups as native
+from volsched.model.changes import Change, Deleted, KindServed, Put
 from volsched.model.cluster import Cluster
-from volsched.model.native import api as native
 from volsched.model.plan import RecordEvent, WriteNativeStatus, WritePodCondition
 from volsched.testing.builders import (
     ClusterBuilder,
@@ -74,8 +74,8 @@ def about_groups(decision: CycleDecision) -> list[RecordEvent]:
     return [step for step in decision.steps if isinstance(step, RecordEvent) and step.kind == "PodGroup"]
 
 
-def gone(name: str) -> Gone:
-    return Gone("Pod", "default", name, f"pod-default-{name}")
+def gone(name: str) -> Deleted:
+    return Deleted("Pod", "default", name, f"pod-default-{name}")
 
 
 # -- starting ---------------------------------------------------------------------------------------------------------
@@ -243,7 +243,7 @@ def test_pods_are_told_when_nobody_serves_the_kind() -> None:
 def test_a_group_that_is_made_anew_is_followed_and_begins_with_a_clean_condition() -> None:
     rig = rig_of(a_room("2"))
     rig.cycle(put(a_native_group("g", 3)), *members("g", 3))
-    rig.cycle(Gone(native.KIND, "default", "g", "podgroup-default-g"))
+    rig.cycle(Deleted(native.KIND, "default", "g", "podgroup-default-g"))
 
     decision = rig.cycle(put(a_native_group("g", 2, metadata={"uid": "another"})))
 
@@ -329,7 +329,7 @@ def test_a_native_and_a_volcano_group_of_one_name_are_two() -> None:
     )
 
     assert sorted(decision.bindings) == ["g-0", "g-1", "v-0", "v-1"]
-    rig.cycle(Gone("PodGroup", "default", "g", "podgroup-default-g"))
+    rig.cycle(Deleted("PodGroup", "default", "g", "podgroup-default-g"))
     assert rig.cluster.jobs["default/group/g"].spec.has_group
     assert not rig.cluster.jobs["default/g"].spec.has_group
 
@@ -356,9 +356,9 @@ def test_a_volcano_group_that_was_made_for_members_counts_nothing() -> None:
 
     assert len(decision.bindings) == 2
     assert rig.cluster.jobs["default/podgroup-1"].phase == "Pending"
-    assert rig.cluster.jobs["default/podgroup-1"].barred
+    assert rig.cluster.jobs["default/podgroup-1"].blocked
     rig.cycle(gone("g-0"), gone("g-1"))
-    assert not rig.cluster.jobs["default/podgroup-1"].barred
+    assert not rig.cluster.jobs["default/podgroup-1"].blocked
 
 
 def test_a_volcano_group_that_somebody_is_in_after_all_counts() -> None:

@@ -223,12 +223,3 @@ def test_a_level_that_has_grown_meanwhile_is_put_in_its_place() -> None:
 
     assert [heap.pop().name, heap.pop().name] == ["b", "a"]
     assert not heap
-
-
-def test_of_queues_in_a_tree_too_one_may_be_preferred_to_the_first() -> None:
-    queues = [QueueInfo(QueueProperties(name)) for name in "abc"]
-    heap = TreeHeap(lambda queue: (0, queue.name), lambda level: level, queues)
-
-    assert heap.pop_preferred(lambda item, first: item.name > "b" > first.name).name == "c"
-    assert heap.pop_preferred(lambda item, first: item.name > "b").name == "a"
-    assert [heap.pop().name for _ in range(len(heap))] == ["b"]

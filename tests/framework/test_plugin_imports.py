@@ -135,6 +135,16 @@ def test_own_plugins_import_what_it_has_from_it_alone() -> None:
         ("volsched.quota.demand", "ACCOUNT", "volsched.quota.demand:DEMANDS"),
         ("volsched.quota.demand", "ACCOUNT_ABOVE", "volsched.quota.demand:DEMANDS_ABOVE"),
         ("volsched.quota.past_use", "ARGUMENT", "volsched.quota.past_use:HALF_LIFE_ARGUMENT"),
+        ("volsched.framework.columns.views", "NodeFacts", "volsched.framework.columns.views:NodePropertiesView"),
+        ("volsched.plugin", "FactColumns", "volsched.framework.columns.tables:PropertyColumns"),
+        ("volsched.plugin", "NodeFacts", "volsched.framework.columns.views:NodePropertiesView"),
+        ("volsched.plugin.cards", "CardOffers", "volsched.model.cards.node_cards:NodeCardResources"),
+        ("volsched.plugin.cards", "Stock", "volsched.model.cards.inventory:CardInventory"),
+        ("volsched.plugin.cards", "stock_of", "volsched.model.cards.inventory:card_inventory_of"),
+        ("volsched.plugin.devices", "DeviceLedger", "volsched.model.dra.devices:DeviceUsage"),
+        ("volsched.plugin.devices", "Unmade", "volsched.framework.dra.extended:PendingClaim"),
+        ("volsched.plugin.devices", "unmade_claim", "volsched.framework.dra.extended:pending_claim_of"),
+        ("volsched.plugin.devices", "unmade_uid", "volsched.model.dra.devices:pending_claim_uid"),
         ("volsched.plugin.quota", "Holding", "volsched.framework.quota_report:Consumer"),
         ("volsched.plugin.quota", "Remedy", "volsched.framework.quota_report:Suggestion"),
         ("volsched.plugin.quota", "Stakes", "volsched.quota.reclaim:ReclaimView"),
@@ -152,10 +162,18 @@ def test_a_name_of_before_works_and_warns(module: str, name: str, now: str) -> N
 
 
 @pytest.mark.process
-@pytest.mark.parametrize(("module", "name"), [("quotas", "room"), ("elastic", "Elastic"), ("quota_report", "Usage")])
-def test_a_module_of_before_works_and_warns(module: str, name: str) -> None:
-    place = f"volsched.framework.accounts.{module}"
-    program = f"from {place} import {name}; print({name}.__name__)"
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [
+        ("volsched.framework.accounts.quotas", "room"),
+        ("volsched.framework.accounts.elastic", "Elastic"),
+        ("volsched.framework.accounts.quota_report", "Usage"),
+        ("volsched.framework.leaving", "terminating_on"),
+        ("volsched.model.pods.rules", "Toleration"),
+    ],
+)
+def test_a_module_of_before_works_and_warns(place: str, name: str) -> None:
+    program = f"import volsched.framework; from {place} import {name}; print({name}.__name__)"
 
     found = subprocess.run([sys.executable, "-W", "always", "-c", program], capture_output=True, text=True, check=True)
 

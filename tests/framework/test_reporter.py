@@ -28,7 +28,7 @@ GATED = Verdict(Step.GATED, "", Scope.POD, "SchedulingGated", "scheduling is gat
 
 def task(name: str, refusal: Verdict | None = None) -> TaskInfo:
     made = TaskInfo(f"uid-{name}", "default", name, PodTemplate(0))
-    made.refusal, made.spec = refusal, PodProperties(ours=True)
+    made.refusal, made.spec = refusal, PodProperties(is_managed=True)
     return made
 
 
@@ -182,17 +182,17 @@ def test_another_podgroup_of_the_name_is_told_again() -> None:
 def test_what_was_told_of_a_job_is_forgotten_with_it() -> None:
     cluster = Cluster()
     reporter, waiting = Reporter(cluster), job(task("a"), refusal=NOT_ADMITTED)
-    cluster.queue_ledger.put_job(waiting)
+    cluster.queue_cache.put_job(waiting)
     first = told_of(waiting, reporter)
 
-    cluster.queue_ledger.remove_job(waiting)
+    cluster.queue_cache.remove_job(waiting)
 
     assert told_of(waiting, reporter) == first
 
 
 def test_gated_pods_of_a_job_that_waits_are_left_alone() -> None:
     gated = task("g", GATED)
-    gated.spec = PodProperties(ours=True, gated=("g",))
+    gated.spec = PodProperties(is_managed=True, gated=("g",))
 
     told = told_of(job(gated, refusal=NOT_ADMITTED))
 
@@ -206,7 +206,7 @@ def test_of_a_large_gang_all_pods_have_the_condition_and_the_first_of_each_role_
 ) -> None:
     pods = [task(f"j-{role}-{number}", own) for role in ("ps", "worker") for number in range(1000)]
     for each in pods:
-        each.spec = PodProperties(ours=True, role=each.name.split("-")[1])
+        each.spec = PodProperties(is_managed=True, role=each.name.split("-")[1])
     told = told_of(job(*pods, refusal=of_the_job, minimum=2000))
 
     first = [f"j-{role}-{number}" for role in ("ps", "worker") for number in range(EVENTS_FOR_EACH_ROLE)]
@@ -311,7 +311,7 @@ def test_a_pod_without_a_job_waits_for_its_own_reason() -> None:
 
 def test_the_gang_says_how_many_are_short_who_stands_where_and_the_first_reason() -> None:
     waiting = job(task("b", NO_ROOM), task("a", GANG), task("c", NO_ROOM), task("d", GANG), minimum=4)
-    waiting.fitting = frozenset({"uid-a", "uid-c"})
+    waiting.placed_in_last_try = frozenset({"uid-a", "uid-c"})
 
     assert gang_message(waiting) == (
         "3/4 tasks in gang unschedulable: pod group is not ready, 4 Pending, 4 minAvailable; "
@@ -328,7 +328,7 @@ def test_the_gang_says_how_many_are_short_who_stands_where_and_the_first_reason(
 def test_members_that_run_are_counted_apart_from_those_that_wait() -> None:
     running = task("r")
     waiting = job(running, task("a", NO_ROOM), task("b", GANG), minimum=3)
-    waiting.fitting = frozenset({"uid-b"})
+    waiting.placed_in_last_try = frozenset({"uid-b"})
     running.status = TaskStatus.RUNNING
     waiting.recount(running, TaskStatus.PENDING)
 

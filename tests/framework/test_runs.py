@@ -13,7 +13,7 @@ from tests.framework.stage import Plug, Register, Stage, standing
 from tests.framework.typed import by_amounts, by_facts, by_node
 from volsched.framework import rules
 from volsched.framework.callbacks import Headroom
-from volsched.framework.engine.engine import FastEngine
+from volsched.framework.engine.fast import FastEngine
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import (
     Allocatable,
@@ -203,8 +203,8 @@ def test_a_run_ends_when_something_else_changes_meanwhile() -> None:
     tasks = members(stage)
     nodes = stage.engine.places(tasks)
     next(nodes)
-    stage.cluster.node_ledger.touch(stage.node("a"))
-    stage.cluster.node_ledger.touch(stage.node("c"))
+    stage.cluster.node_cache.touch(stage.node("a"))
+    stage.cluster.node_cache.touch(stage.node("c"))
 
     assert next(nodes, None) is None
 
@@ -221,7 +221,7 @@ def test_a_checked_run_notices_a_plugin_that_decides_by_more_than_amounts() -> N
         stage = Stage(a_world(), lambda r: r.register(NodeOrder(fickle)), engine=engine)
         for node in stage.engine.places(members(stage)):
             far.add(node.name)
-            stage.cluster.node_ledger.touch(node)
+            stage.cluster.node_cache.touch(node)
 
     with pytest.raises((Stale, Misdeclared)):
         play(CheckedEngine)
@@ -252,7 +252,7 @@ def test_a_checked_run_notices_a_plugin_that_decides_by_more_than_amounts() -> N
     ids=[
         "nobody else", "quota", "quota at once", "none left", "another minimum", "pre-predicate of others",
         "allocatable of others", "handler of others", "handler that need not hear", "batch",
-        "key of others", "key of other templates", "key that need not be asked", "facts", "amounts",
+        "key of others", "key of other templates", "key that need not be asked", "properties", "amounts",
     ],
 )  # fmt: skip
 def test_so_many_are_placed_in_one_go_as_nobody_could_refuse(more: Register, size: int) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.framework.stage import Plug, Stage, no
-from volsched.framework.columns.views import NodeFacts
+from volsched.framework.columns.views import NodePropertiesView
 from volsched.framework.misdeclarations import check_rule
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import NodeOrder, Predicate
@@ -22,15 +22,15 @@ from volsched.testing.builders import ClusterBuilder, a_cluster
 from volsched.testing.contract import ENGINES
 
 
-def facts(template: PodTemplate, node: NodeFacts) -> None: ...
-def constraints(pod: PodConstraints, node: NodeFacts) -> None: ...
+def properties(template: PodTemplate, node: NodePropertiesView) -> None: ...
+def constraints(pod: PodConstraints, node: NodePropertiesView) -> None: ...
 def requests(pod: PodRequest, node: NodeAmounts) -> None: ...
 def amounts(template: PodTemplate, node: NodeAmounts) -> None: ...
 def everything(task: TaskInfo, node: NodeInfo) -> None: ...
 def said_as_text(template: "template.PodTemplate", node: "NodeAmounts") -> None: ...  # type: ignore[name-defined]  # noqa: F821, UP037
 def nothing_said(task, node): ...  # type: ignore[no-untyped-def]
 def any_of_both(task: Any, node: object) -> None: ...
-def of_the_node_alone(task, node: NodeFacts): ...  # type: ignore[no-untyped-def]
+def of_the_node_alone(task, node: NodePropertiesView): ...  # type: ignore[no-untyped-def]
 def with_a_weight(weight: int, template: PodTemplate, node: NodeAmounts, more: int = 0, *, most: int = 1) -> None: ...
 
 
@@ -38,9 +38,9 @@ class Rules:
     def method(self, template: PodTemplate, node: NodeInfo) -> None: ...
 
     @staticmethod
-    def static(template: PodTemplate, node: NodeFacts) -> None: ...
+    def static(template: PodTemplate, node: NodePropertiesView) -> None: ...
 
-    def __call__(self, task: TaskInfo, node: NodeFacts) -> None: ...
+    def __call__(self, task: TaskInfo, node: NodePropertiesView) -> None: ...
 
 
 def logged(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -54,22 +54,22 @@ def logged(fn: Callable[..., Any]) -> Callable[..., Any]:
 @pytest.mark.parametrize(
     ("fn", "expected"),
     [
-        (facts, ("template", "facts", True)),
+        (properties, ("template", "properties", True)),
         (amounts, ("template", "amounts", True)),
         (everything, ("task", "node", True)),
         (said_as_text, ("template", "amounts", True)),
         (nothing_said, ("task", "node", False)),
         (any_of_both, ("task", "node", False)),
-        (of_the_node_alone, ("task", "facts", False)),
+        (of_the_node_alone, ("task", "properties", False)),
         (lambda task, node: None, ("task", "node", False)),
         (requests, ("request", "amounts", True)),
-        (constraints, ("constraints", "facts", True)),
+        (constraints, ("constraints", "properties", True)),
         (partial(with_a_weight, 3), ("template", "amounts", True)),
         (Rules().method, ("template", "node", True)),
-        (Rules.static, ("template", "facts", True)),
-        (Rules(), ("task", "facts", True)),
+        (Rules.static, ("template", "properties", True)),
+        (Rules(), ("task", "properties", True)),
         (logged(amounts), ("template", "amounts", True)),
-        (logged(facts), ("template", "facts", True)),
+        (logged(properties), ("template", "properties", True)),
     ],
 )
 def test_annotations_say_what_is_shown(fn: Callable[..., Any], expected: tuple[str, str, bool]) -> None:
@@ -147,19 +147,20 @@ def test_it_is_told_how_it_gets_faster() -> None:
 
     assert stage.session.stats.hints == [
         "plugin mine: nothing_said is asked for every pod and node, as it may read all of both; annotate its "
-        "parameters, for example (template: PodTemplate, node: NodeFacts), and equal pods and nodes share its answers"
+        "parameters, for example (template: PodTemplate, node: NodePropertiesView), and equal pods and nodes share its "
+        "answers"
     ]
 
 
-def labels_of_a_template(template: PodTemplate, node: NodeFacts) -> float:
+def labels_of_a_template(template: PodTemplate, node: NodePropertiesView) -> float:
     return float(template.labels["team"] == node.labels["team"])  # type: ignore[attr-defined]
 
 
-def usage_of_facts(template: PodTemplate, node: NodeFacts) -> float:
+def usage_of_facts(template: PodTemplate, node: NodePropertiesView) -> float:
     return float(node.used_of("cpu"))  # type: ignore[attr-defined]
 
 
-def amounts_of_constraints(pod: PodConstraints, node: NodeFacts) -> float:
+def amounts_of_constraints(pod: PodConstraints, node: NodePropertiesView) -> float:
     return float(pod.request["cpu"])  # type: ignore[attr-defined]
 
 
@@ -178,8 +179,8 @@ def labels_of_amounts(template: PodTemplate, node: NodeAmounts) -> float:
         (labels_of_a_template, "PodTemplate has no labels: .* annotates it as TaskInfo"),
         (amounts_of_constraints, "PodConstraints has no request: .* as PodTemplate .* or as TaskInfo"),
         (claims_of_a_request, "PodRequest has no claims: .* as PodTemplate .* or as TaskInfo"),
-        (usage_of_facts, "NodeFacts has no used_of: .* as NodeAmounts .* or as NodeInfo"),
-        (labels_of_amounts, "NodeAmounts has no labels: .* as NodeFacts .* or as NodeInfo"),
+        (usage_of_facts, "NodePropertiesView has no used_of: .* as NodeAmounts .* or as NodeInfo"),
+        (labels_of_amounts, "NodeAmounts has no labels: .* as NodePropertiesView .* or as NodeInfo"),
     ],
 )
 def test_who_reads_more_than_it_said_is_told_the_way_out(fn: Callable[..., float], said: str, engine: Any) -> None:
@@ -209,7 +210,7 @@ def test_who_is_shown_the_template_may_read_it_now_and_then(engine: Any) -> None
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_who_reads_amounts_of_the_template_shares_nothing_with_other_sizes(engine: Any) -> None:
-    def refuse(template: PodTemplate, node: NodeFacts) -> Any:
+    def refuse(template: PodTemplate, node: NodePropertiesView) -> Any:
         return no() if node.labels["size"] == "small" and template.request["cpu"] > 1_000 else None
 
     world = a_cluster().node("n0", labels={"size": "small"}).node("n1", labels={"size": "large"})

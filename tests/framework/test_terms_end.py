@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from volsched.mirror.settings import MirrorSettings
-from volsched.model.changes import Gone
+from volsched.model.changes import Deleted
 from volsched.testing.builders import Rig, a_cluster, a_pod, a_rig, put
 
 CONFIGURATION = """
@@ -51,7 +51,7 @@ def test_terms_of_pods_that_are_gone_are_forgotten() -> None:
 
     rig.cycle(*(put(a_pod_of_many_terms(number)) for number in range(PODS)))
     assert kept(rig) > PODS * TERMS
-    rig.cycle(*(Gone("Pod", "default", f"odd-{number}", f"pod-default-odd-{number}") for number in range(PODS)))
+    rig.cycle(*(Deleted("Pod", "default", f"odd-{number}", f"pod-default-odd-{number}") for number in range(PODS)))
     rig.cycle(*(put(a_pod(f"later-{number}", cpu="1")) for number in range(SWEEP)))
 
     assert kept(rig) == before

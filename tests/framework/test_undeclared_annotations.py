@@ -10,14 +10,14 @@ import pytest
 
 from volsched import registry
 from volsched.framework.boundary import Bounds
-from volsched.framework.columns.views import NodeFacts
+from volsched.framework.columns.views import NodePropertiesView
 from volsched.framework.config.configuration import PluginOption
 from volsched.framework.config.entries import declared_annotations
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import Predicate
+from volsched.mirror.apply import Mirror
 from volsched.mirror.kept import kept_annotations
-from volsched.mirror.mirror import Mirror
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.plan import StepRecorder
 from volsched.model.pods.task import TaskInfo
@@ -100,10 +100,10 @@ def test_what_nobody_declares_fails_with_the_plugin_and_the_remedy(attribute: st
 
 def test_views_that_record_what_is_read_and_templates_tell_it_too() -> None:
     class OfFacts:
-        name = "facts"
+        name = "properties"
 
         def on_session_open(self, registrar: Registrar) -> None:
-            def look(template: PodTemplate, node: NodeFacts) -> None:
+            def look(template: PodTemplate, node: NodePropertiesView) -> None:
                 node.annotations.get(OTHER)
 
             registrar.register(Predicate(look))
@@ -112,7 +112,7 @@ def test_views_that_record_what_is_read_and_templates_tell_it_too() -> None:
         name = "templates"
 
         def on_session_open(self, registrar: Registrar) -> None:
-            def look(template: PodTemplate, node: NodeFacts) -> None:
+            def look(template: PodTemplate, node: NodePropertiesView) -> None:
                 template.annotations.get(OTHER)
 
             registrar.register(Predicate(look))

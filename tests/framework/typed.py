@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from volsched.framework.columns.views import NodeFacts
+from volsched.framework.columns.views import NodePropertiesView
 from volsched.model.nodes.node import NodeAmounts, NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodConstraints, PodRequest, PodTemplate
@@ -26,7 +26,7 @@ def shown(pod: type, node: type, fn: Callback) -> Callback:
 
 def by_facts(fn: Callback) -> Callback:
     """(template, what the node says of itself)."""
-    return shown(PodTemplate, NodeFacts, fn)
+    return shown(PodTemplate, NodePropertiesView, fn)
 
 
 def by_amounts(fn: Callback) -> Callback:
@@ -41,7 +41,7 @@ def by_request(fn: Callback) -> Callback:
 
 def by_constraints(fn: Callback) -> Callback:
     """(what the pod states about nodes, what the node says of itself)."""
-    return shown(PodConstraints, NodeFacts, fn)
+    return shown(PodConstraints, NodePropertiesView, fn)
 
 
 def by_node(fn: Callback) -> Callback:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from volsched.kube.client.client import Api
 from volsched.kube.client.credentials import Source
+from volsched.kube.client.rest import Api
 from volsched.kube.fence import Fence
-from volsched.kube.serve.pulse import Pulse
+from volsched.kube.serve.loop_lag import LoopLagMonitor
 from volsched.kube.serve.scheduler_metrics import SchedulerMetrics
 from volsched.kube.watch.inbox import Inbox
 from volsched.kube.write.executor import ClusterExecutor
 from volsched.kube.write.views import Views
-from volsched.mirror.mirror import Mirror
+from volsched.mirror.apply import Mirror
 from volsched.model.values.bounded import Tables
 from volsched.ports import CycleReport
 from volsched.run.gauges import add_connections, add_gauges, add_loop
@@ -45,7 +45,7 @@ async def scheduler_page(folder: Path, mirror: Mirror, report: CycleReport) -> s
         silence=lambda: 0.0,
     )
     metrics.add_plugin_errors(PluginErrors(print).numbers)
-    add_loop(metrics, Pulse(), Tables())
+    add_loop(metrics, LoopLagMonitor(), Tables())
     add_connections(metrics, list)
     metrics.cycle(report)
     page = metrics.render().decode()

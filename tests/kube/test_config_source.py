@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from volsched.kube.lead import leases
-from volsched.kube.watch.config_source import FileSource, Verdicts, text_hash
+from volsched.kube.watch.config_source import ConfigReports, FileSource, text_hash
 from volsched.kube.watch.config_state import MISSING, ConfigState
 from volsched.model import api
 from volsched.model.errors import ConfigError
@@ -20,11 +20,13 @@ from volsched.model.plan import RecordEvent
 class Used:
     """Remembers what was used and told; texts that begin with "bad" do not hold."""
 
-    def __init__(self, *, speaks: bool = True) -> None:
+    def __init__(self, *, is_reporting: bool = True) -> None:
         self.used: list[str] = []
         self.told: list[RecordEvent] = []
         self.state = ConfigState()
-        self.verdicts = Verdicts(self._parse, self.used.append, self.state, self.told.append, speaks=speaks)
+        self.verdicts = ConfigReports(
+            self._parse, self.used.append, self.state, self.told.append, is_reporting=is_reporting
+        )
 
     @staticmethod
     def _parse(text: str) -> tuple[str, list[str]]:
@@ -107,13 +109,13 @@ def test_that_there_is_no_text_is_told_once_and_the_text_that_comes_back_is_news
 
 
 def test_who_does_not_lead_is_silent_and_says_the_last_verdict_once_it_leads() -> None:
-    used = Used(speaks=False)
+    used = Used(is_reporting=False)
     used.verdicts.target = api.ConfigMap(metadata=api.ObjectMeta(name="c", namespace="ns", uid="u"))
     for text in ("one", "bad", "two", "worse is bad", "three odd"):
         used.verdicts.offer(text)
     assert used.told == []
 
-    used.verdicts.speak()
+    used.verdicts.start_reporting()
     used.verdicts.offer("bad")
 
     assert [tell.reason for tell in used.told] == [
@@ -124,10 +126,10 @@ def test_who_does_not_lead_is_silent_and_says_the_last_verdict_once_it_leads() -
 
 
 def test_what_the_leader_before_has_told_is_not_told_again() -> None:
-    used = Used(speaks=False)
+    used = Used(is_reporting=False)
     used.verdicts.target = api.ConfigMap(metadata=api.ObjectMeta(name="c", namespace="ns", uid="u"))
     used.verdicts.offer("one")
-    used.verdicts.speak(text_hash("one"))
+    used.verdicts.start_reporting(text_hash("one"))
     assert used.told == []
 
     used.verdicts.offer("two")
@@ -136,11 +138,11 @@ def test_what_the_leader_before_has_told_is_not_told_again() -> None:
 
 
 def test_what_is_refused_is_told_by_each_leader() -> None:
-    used = Used(speaks=False)
+    used = Used(is_reporting=False)
     used.verdicts.target = api.ConfigMap(metadata=api.ObjectMeta(name="c", namespace="ns", uid="u"))
     used.verdicts.offer("one")
     used.verdicts.offer("bad")
-    used.verdicts.speak(text_hash("one"))
+    used.verdicts.start_reporting(text_hash("one"))
     assert [tell.reason for tell in used.told] == ["ConfigurationRefused"]
 
 

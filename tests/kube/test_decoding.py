@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from volsched.kube.client.client import Api
+from volsched.kube.client.rest import Api
 from volsched.kube.errors import ApiError
 from volsched.kube.watch.decoding import KindReader, Unread
 from volsched.kube.watch.informer import Informer

@@ -15,8 +15,8 @@ import pytest
 from tests.cluster.clock import Clock
 from tests.kube.scheduler_page import KUBECONFIG
 from tools.patience import PATIENCE
-from volsched.kube.client.client import Api
 from volsched.kube.client.credentials import Source
+from volsched.kube.client.rest import Api
 from volsched.kube.fence import Fence
 from volsched.kube.write import events as events_module
 from volsched.kube.write import statuses as statuses_module
@@ -27,7 +27,7 @@ from volsched.kube.write.resource_claims import ResourceClaims
 from volsched.kube.write.statuses import Statuses
 from volsched.kube.write.views import PodRefusal, Views
 from volsched.model import api
-from volsched.model.changes import Change, Gone, Put
+from volsched.model.changes import Change, Deleted, Put
 from volsched.model.plan import RecordEvent, WriteGroupStatus, WritePodCondition, WriteQueueStatus
 
 NOBODY = cast("Api", None)
@@ -51,7 +51,7 @@ async def events() -> Any:
 async def test_an_object_about_which_much_is_said_waits_once(events: Events, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(events_module, "SETTLE_SECONDS", 0.0)
     for number in range(1_000):
-        events.tell(a_tell("u", f"{number} nodes"))
+        events.record(a_tell("u", f"{number} nodes"))
 
     assert sizes(events)["events.waiting"] == 1
     assert sizes(events)["events.due"] <= 70
@@ -59,7 +59,7 @@ async def test_an_object_about_which_much_is_said_waits_once(events: Events, mon
 
 async def test_where_each_message_counts_none_replaces_another_and_the_same_again_waits_once(events: Events) -> None:
     for number in range(30):
-        events.tell(msgspec.structs.replace(a_tell("u", f"problem {number % 10}"), each=True))
+        events.record(msgspec.structs.replace(a_tell("u", f"problem {number % 10}"), each=True))
 
     assert sizes(events)["events.waiting"] == 10
     events.cancel("u")
@@ -69,7 +69,7 @@ async def test_where_each_message_counts_none_replaces_another_and_the_same_agai
 @pytest.mark.parametrize("kind", ["Pod", "PodGroup", "Job", "Queue"])
 async def test_what_is_wrong_with_an_object_ends_with_it(events: Events, kind: str) -> None:
     for number in range(1_000):
-        events.tell(a_tell(f"u{number}", kind=kind))
+        events.record(a_tell(f"u{number}", kind=kind))
         events.cancel(f"u{number}")
 
     found = sizes(events)
@@ -80,8 +80,8 @@ async def test_what_is_wrong_with_an_object_ends_with_it(events: Events, kind: s
 async def test_what_waits_to_be_told_has_a_bound(events: Events, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(events_module, "WAITING_LIMIT", 100)
     for number in range(1_000):
-        events.tell(a_tell(f"u{number}"))
-        events.tell(a_tell(f"n{number}", type_="Normal"))
+        events.record(a_tell(f"u{number}"))
+        events.record(a_tell(f"n{number}", type_="Normal"))
 
     found = sizes(events)
     assert found["events.waiting"] == 100
@@ -177,7 +177,7 @@ async def test_the_late_answer_to_a_write_brings_nothing_back_that_is_gone() -> 
     views.wrote_refusal("p", refused, "2")
     assert (len(told), views.refusal("p")) == (1, refused)
 
-    views.observe([Gone("ResourceClaim", "ns", "c", "c"), Gone("Pod", "ns", "p", "p")])
+    views.observe([Deleted("ResourceClaim", "ns", "c", "c"), Deleted("Pod", "ns", "p", "p")])
     claims._heard(claim)
     views.wrote_refusal("p", refused, "3")
 
@@ -188,9 +188,9 @@ async def test_the_late_answer_to_a_write_brings_nothing_back_that_is_gone() -> 
 async def test_what_is_gone_is_forgotten_once_no_write_to_it_can_be_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, views = Clock(), Views()
     monkeypatch.setattr(views_module, "time", clock)
-    views.observe([Gone("Pod", "ns", f"p{number}", f"p{number}") for number in range(1_000)])
+    views.observe([Deleted("Pod", "ns", f"p{number}", f"p{number}") for number in range(1_000)])
     clock.now += views_module.GONE_LATELY_SECONDS
-    views.observe([Gone("Pod", "ns", "late", "late")])
+    views.observe([Deleted("Pod", "ns", "late", "late")])
     assert sizes(views)["views.gone"] == 1_001
 
     clock.now += 1.0
@@ -208,7 +208,7 @@ async def test_what_fails_over_one_object_ends_with_it() -> None:
     queue = api.Queue(metadata=api.ObjectMeta(name="q", uid="q"))
     node = api.Node(metadata=api.ObjectMeta(name="n", uid="n"))
 
-    views.observe([Put(queue), Put(node), Gone("Queue", "", "q", "q")])
+    views.observe([Put(queue), Put(node), Deleted("Queue", "", "q", "q")])
 
     assert views.node_exists("n")
     assert views.queues == {}

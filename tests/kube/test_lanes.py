@@ -14,12 +14,12 @@ import msgspec
 import pytest
 
 from tools.patience import PATIENCE
-from volsched.kube.client.client import Api
+from volsched.kube.client.rest import Api
 from volsched.kube.errors import ApiError
 from volsched.kube.fence import Fence
-from volsched.kube.write import binder, events, executor, resource_claims, statuses, volumes
-from volsched.kube.write.binder import Binder, PrebindError
+from volsched.kube.write import events, executor, pod_writer, resource_claims, statuses, volumes
 from volsched.kube.write.events import Events
+from volsched.kube.write.pod_writer import PodWriter, PrebindError
 from volsched.kube.write.polls import Polls
 from volsched.kube.write.resource_claims import ResourceClaims
 from volsched.kube.write.statuses import Statuses
@@ -95,10 +95,10 @@ def a_gate(space: str, number: int) -> LiftGate:
     return LiftGate(f"{space}-{number}", space, f"p{number}", "volsched.io/queue-admission")
 
 
-def a_binder(server: Server) -> Binder:
+def a_binder(server: Server) -> PodWriter:
     views = Views()
     views.observe([Put(api.Node(metadata=api.ObjectMeta(name="n")))])
-    return Binder(server.api, FENCE, views, lambda _: None, lambda _: None, lambda _: None, in_flight=1)
+    return PodWriter(server.api, FENCE, views, lambda _: None, lambda _: None, lambda _: None, in_flight=1)
 
 
 @pytest.mark.parametrize("step", [a_binding, an_eviction, a_gate], ids=["binding", "eviction", "gate"])
@@ -119,7 +119,7 @@ async def test_writes_of_pods_take_turns_and_those_of_a_namespace_keep_their_ord
 
 
 async def test_what_is_tried_again_stands_in_line_behind_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(binder, "FIRST_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(pod_writer, "FIRST_RETRY_SECONDS", 0.01)
     server = Server()
     server.refused["evil"] = ApiError(500, "Internal", "trouble")
     lane = a_binder(server)
@@ -320,10 +320,10 @@ async def test_where_pods_went_is_told_beside_refusals_and_bindings_of_others(
     lane._scheduled_at_least = events.TokenBucket(1e-9, 2)
     server.is_open.clear()
     for number in range(CROWD):
-        lane.tell(told("evil", number, "FailedScheduling", "Warning"))
+        lane.record(told("evil", number, "FailedScheduling", "Warning"))
     for number in range(3):
-        lane.tell(told("evil", number, "Scheduled", "Normal"))
-        lane.tell(told("honest", number, "Scheduled", "Normal"))
+        lane.record(told("evil", number, "Scheduled", "Normal"))
+        lane.record(told("honest", number, "Scheduled", "Normal"))
     server.is_open.set()
     await until(lambda: len(server.asked) >= CROWD + 2 and not lane._under_way)
 

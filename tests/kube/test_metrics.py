@@ -114,7 +114,7 @@ def test_what_is_read_at_the_moment_of_asking_leaves_no_series_behind() -> None:
 
 def test_series_of_plugins_are_shown_as_long_as_their_plugin_reports_them() -> None:
     metrics = SchedulerMetrics()
-    cards, trials = Series("site_cards", "Cards", ("card",)), Series("site_trials", "Trials", counts=True)
+    cards, trials = Series("site_cards", "Cards", ("card",)), Series("site_trials", "WhatIf", counts=True)
     metrics.cycle(CycleReport(series=((cards, {("A100",): 8}), (trials, {(): 3}))))
 
     found = samples(metrics)

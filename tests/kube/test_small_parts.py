@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from volsched.kube.client import client
+from volsched.kube.client import rest
 from volsched.kube.client.backoff import Backoff
-from volsched.kube.client.client import RateLimiter, parsed
+from volsched.kube.client.rest import RateLimiter, parsed
 from volsched.kube.client.wire import Answer
 from volsched.kube.errors import ApiError, FenceError, KubeSetupError
 from volsched.kube.fence import Fence
@@ -22,13 +22,13 @@ from volsched.kube.serve.listeners import Listeners, parse_address
 from volsched.kube.watch.inbox import Inbox
 from volsched.kube.watch.listing import Listing
 from volsched.kube.watch.resources import Resource, keep_pod, watched
-from volsched.kube.write.brake import Brake
 from volsched.kube.write.events import _event_name
 from volsched.kube.write.pod_bodies import binding_body, disruption_body, gate_body, ungated_body
 from volsched.kube.write.statuses import condition_body, merged_conditions
+from volsched.kube.write.throttle import Throttle
 from volsched.kube.write.views import PodRefusal, Views
 from volsched.model import api
-from volsched.model.changes import Bound, Gone, Put
+from volsched.model.changes import Bound, Deleted, Put
 from volsched.model.job import PodGroupCondition
 from volsched.model.plan import Bind, Evict, LiftGate, WritePodCondition
 
@@ -63,13 +63,13 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     async def wait(seconds: float) -> None:
         found.append(seconds)
 
-    monkeypatch.setattr(client, "asyncio", SimpleNamespace(sleep=wait))
+    monkeypatch.setattr(rest, "asyncio", SimpleNamespace(sleep=wait))
     return found
 
 
 async def test_requests_under_a_limit_are_spread(monkeypatch: pytest.MonkeyPatch, waits: list[float]) -> None:
     clock = _Clock()
-    monkeypatch.setattr(client, "time", SimpleNamespace(monotonic=clock))
+    monkeypatch.setattr(rest, "time", SimpleNamespace(monotonic=clock))
     limiter = RateLimiter(qps=100, burst=5)
 
     for _ in range(25):
@@ -113,7 +113,7 @@ async def test_no_limit_is_no_limit(waits: list[float]) -> None:
     ],
 )
 def test_what_an_error_means(error: ApiError, transient: bool, doubtful: bool, gone: bool) -> None:
-    assert (error.is_transient, error.may_have_happened, error.is_gone) == (transient, doubtful, gone)
+    assert (error.is_transient, error.may_have_happened, error.is_deleted) == (transient, doubtful, gone)
 
 
 def test_an_answer_that_is_no_json_is_an_error_of_ours() -> None:
@@ -122,7 +122,7 @@ def test_an_answer_that_is_no_json_is_an_error_of_ours() -> None:
 
 
 def answered(status: int, body: str, **headers: str) -> ApiError:
-    return client._refusal(Answer(status, "Too Many Requests", headers, body.encode()))
+    return rest._refusal(Answer(status, "Too Many Requests", headers, body.encode()))
 
 
 BEFORE_LOOKING = "Too many requests, please try again later.\n"
@@ -146,11 +146,11 @@ BUDGET = '{"kind":"Status","reason":"TooManyRequests","details":{"retryAfterSeco
 def test_only_an_overloaded_server_slows_a_lane_and_never_for_long(
     error: ApiError, overload: bool, wait: float, pause: float
 ) -> None:
-    brake = Brake()
+    throttle = Throttle()
 
     assert error.is_overload == overload
-    assert brake.refused(error) == wait
-    assert pause - 1 < brake.pause <= pause
+    assert throttle.refused(error) == wait
+    assert pause - 1 < throttle.pause <= pause
 
 
 # --- the fence ------------------------------------------------------------------------------------------------------
@@ -346,17 +346,17 @@ def test_a_node_that_came_back_is_another_one() -> None:
     views.observe([Put(a_node("1"))])
     assert views.node_exists("n", "1")
     assert views.node_exists("n")
-    views.observe([Gone("Node", "", "n", "1"), Put(a_node("2"))])
+    views.observe([Deleted("Node", "", "n", "1"), Put(a_node("2"))])
     assert not views.node_exists("n", "1")
-    views.observe([Gone("Node", "", "n", "1")])
+    views.observe([Deleted("Node", "", "n", "1")])
     assert views.node_exists("n", "2")
 
 
 def test_pods_and_groups_that_are_gone_are_told() -> None:
     told: list[str] = []
-    views = Views(on_gone=told.append)
+    views = Views(on_deleted=told.append)
 
-    views.observe([Gone("Pod", "ns", "p", "u"), Gone("Node", "", "n", "1"), Gone("PodGroup", "ns", "g", "w")])
+    views.observe([Deleted("Pod", "ns", "p", "u"), Deleted("Node", "", "n", "1"), Deleted("PodGroup", "ns", "g", "w")])
 
     assert told == ["u", "w"]
 

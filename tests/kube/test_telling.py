@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from tools.patience import PATIENCE
-from volsched.kube.client.client import Api
+from volsched.kube.client.rest import Api
 from volsched.kube.errors import ApiError
 from volsched.kube.fence import Fence
 from volsched.kube.write import events as events_module
@@ -63,9 +63,9 @@ async def test_what_is_told_again_while_it_is_being_told_is_counted_however_that
     lane = Events(cast("Api", server), Fence.always_open(), lambda: 0)
     verdict = RecordEvent("ConfigMap", "v1", "ns", "c", "u", "Normal", "ConfigurationLoaded", "in force", each=True)
 
-    lane.tell(verdict)
+    lane.record(verdict)
     await server.asked.wait()
-    lane.tell(verdict)
+    lane.record(verdict)
     for status in first, 0, 0, 0:
         server.answers.put_nowait(status)
     await until(lambda: lane.depth == 0 and not lane._under_way)
@@ -78,7 +78,7 @@ async def test_an_event_keeps_its_lines_and_shows_control_characters() -> None:
     """A refused configuration has a line for each fault; what a tenant wrote moves no cursor."""
     server = Unsteady()
     lane = Events(cast("Api", server), Fence.always_open(), lambda: 0)
-    lane.tell(
+    lane.record(
         RecordEvent("Pod", "v1", "ns", "p", "u", "Warning", "Refused", "line 1: odd\x1b[2J\nline 2: bad", each=True)
     )
 

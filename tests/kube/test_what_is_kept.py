@@ -17,8 +17,8 @@ from volsched.kube.watch.decoding import KindReader
 from volsched.kube.watch.resources import Resource, watched
 from volsched.kube.watch.served_kinds import POD_GROUPS, WORKLOADS
 from volsched.kube.write.views import Views
+from volsched.mirror.apply import Mirror
 from volsched.mirror.kept import kept_annotations
-from volsched.mirror.mirror import Mirror
 from volsched.mirror.settings import MirrorSettings
 from volsched.model import api
 from volsched.model.changes import Put
@@ -109,7 +109,7 @@ def test_the_scheduler_keeps_nothing_of_an_object_that_nobody_reads(resource: Re
     mirror, views = Mirror(MirrorSettings(annotations=KEPT)), Views()
 
     def take(number: int) -> None:
-        changes = mirror.holdings.of([Put(found) for found in decoded(resource, sent(resource, number))])
+        changes = mirror.memory_use.of([Put(found) for found in decoded(resource, sent(resource, number))])
         views.observe(changes)
         mirror.apply(changes)
 

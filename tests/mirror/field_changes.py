@@ -22,8 +22,8 @@ import yaml
 
 from volsched.mirror.native.reading import _SpecOf137, _SpecOfAlpha2
 from volsched.model import api
+from volsched.model.api.native_groups import VERSIONS
 from volsched.model.dra import api as dra
-from volsched.model.native.api import VERSIONS
 from volsched.simulation.manifests import decode
 
 EXAMPLES: Final = Path(__file__).with_name("field_examples.yaml")

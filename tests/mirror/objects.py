@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from volsched.mirror.mirror import Mirror
+from volsched.mirror.apply import Mirror
 from volsched.mirror.settings import MirrorSettings
-from volsched.model.changes import Change, Gone, Put
+from volsched.model.changes import Change, Deleted, Put
 from volsched.model.cluster import Cluster
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import TaskStatus
@@ -79,10 +79,10 @@ def priority_class(name: str, value: int, default: bool = False) -> Put:
     )
 
 
-def gone(kind: str, name: str, namespace: str = "", uid: str | None = None) -> Gone:
+def gone(kind: str, name: str, namespace: str = "", uid: str | None = None) -> Deleted:
     if kind in ("Pod", "PodGroup"):
         namespace = "default"
-    return Gone(kind, namespace, name, uid if uid is not None else f"uid-{name}")
+    return Deleted(kind, namespace, name, uid if uid is not None else f"uid-{name}")
 
 
 class Believer:

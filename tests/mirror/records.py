@@ -17,13 +17,13 @@ from typing import Any, Final
 
 import msgspec
 
-from volsched.mirror.mirror import Mirror
+from volsched.mirror.apply import Mirror
 from volsched.model import api
 from volsched.model.cluster import Cluster
 from volsched.model.dra.device import Device
 from volsched.model.dra.devices import DeviceLedger, Devices
 from volsched.model.job import JobInfo, JobProperties
-from volsched.model.native.group import NativeGroup
+from volsched.model.native_group import NativeGroup
 from volsched.model.nodes.node import NodeInfo, NodeProperties
 from volsched.model.pods.task import PodProperties, TaskInfo
 from volsched.model.pods.template import PodTemplate
@@ -77,16 +77,16 @@ def record_of(mirror: Mirror, *, texts: bool = True) -> Plain:
         "jobs": {key: walk.job(job) for key, job in cluster.jobs.items()},
         "pods": {uid: walk.attributes(task) for uid, task in cluster.tasks.items()},
         "priority classes": {**cluster.priority_classes, "default": cluster.default_priority},
-        "namespaces": walk.plain(cluster.queue_ledger.namespaces) if texts else None,
+        "namespaces": walk.plain(cluster.queue_cache.namespaces) if texts else None,
         "storage": walk.plain(cluster.storage),
         "devices": walk.plain(cluster.devices),
         "budgets": walk.plain(cluster.budgets),
         "nominated": sorted(cluster.nominated),
-        "counted without a node": walk.plain(cluster.queue_ledger.ungated),
+        "counted without a node": walk.plain(cluster.queue_cache.ungated),
         "online": {queue: walk.plain(amounts) for queue, amounts in mirror.online.queues.items() if amounts},
-        "not admitted": sorted(cluster.queue_ledger.unadmitted),
-        "waiting": sorted(cluster.queue_ledger.waiting),
-        "best effort": sorted(cluster.queue_ledger.best_effort),
+        "not admitted": sorted(cluster.queue_cache.unadmitted),
+        "waiting": sorted(cluster.queue_cache.waiting),
+        "best effort": sorted(cluster.queue_cache.best_effort),
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.plugins.capacity_card.clusters import A, H, cards, configuration, rig
-from volsched.mirror.mirror import Mirror
+from volsched.mirror.apply import Mirror
 from volsched.model.changes import Put
 from volsched.registry import load_profile
 from volsched.testing.builders import a_cluster
@@ -54,7 +54,7 @@ def test_a_pod_that_asks_for_something_by_an_annotation_alone_is_no_best_effort_
     cluster = a_cluster().group("g").pod("p", "g", annotations={KEY: "a"})
     mirror = Mirror()
     mirror.apply(cluster.changes())
-    best_effort = mirror.cluster.queue_ledger.best_effort
+    best_effort = mirror.cluster.queue_cache.best_effort
     assert [job.name for job in best_effort.values()] == ["g"]
 
     mirror.keep_annotations([KEY], asking=[KEY])

@@ -29,7 +29,7 @@ from tests.mirror.field_changes import (
     reason_in,
 )
 from tests.mirror.records import Plain, differences, record_of
-from volsched.mirror.mirror import Mirror
+from volsched.mirror.apply import Mirror
 from volsched.model import api
 from volsched.model.changes import Put
 from volsched.simulation.manifests import decode

@@ -7,7 +7,7 @@ from typing import Any
 from tests.mirror.objects import Believer, gone, group, node, pod, priority_class, queue
 from volsched.framework.outcome.groups import status_of, writes
 from volsched.mirror.settings import MirrorSettings
-from volsched.model.changes import Gone, GroupWriteFailed
+from volsched.model.changes import Deleted, GroupWriteFailed
 from volsched.model.job import PodGroupCondition
 from volsched.model.status import TaskStatus
 from volsched.testing.builders import put
@@ -17,7 +17,7 @@ def write(believer: Believer, name: str = "g") -> list[Any]:
     """Write the PodGroup's status, as the end of a session does."""
     job = believer.cluster.jobs[f"default/{name}"]
     status = status_of(job, unschedulable=False)
-    believer.cluster.queue_ledger.set_phase(job, status.phase)
+    believer.cluster.queue_cache.set_phase(job, status.phase)
     return list(writes(believer.cluster, [(job, status)]))
 
 
@@ -80,7 +80,7 @@ def test_our_own_status_coming_back_changes_nothing() -> None:
     assert [step.phase for step in write(believer)] == ["Pending"]
     job.unschedulable_at = believer.cluster.clocks.requeue_generation
     before = believer.cluster.clocks.requeue_generation
-    believer.cluster.queue_ledger.dirty_jobs.clear()
+    believer.cluster.queue_cache.dirty_jobs.clear()
 
     condition = {"type": "Unschedulable", "status": "True", "reason": "NotEnoughResources", "message": "no"}
     believer.apply(group("g", minimum=2, phase="Pending", status={"conditions": [condition]}))
@@ -99,7 +99,7 @@ def pod_refusal(believer: Believer) -> Any:
 def test_an_echo_that_is_older_than_our_write_takes_nothing_back() -> None:
     believer = Believer(node("n1"), group("g", phase="Pending"), pod("p", "g", cpu=1))
     job = believer.cluster.jobs["default/g"]
-    believer.cluster.queue_ledger.set_phase(job, "Inqueue")
+    believer.cluster.queue_cache.set_phase(job, "Inqueue")
     assert [step.phase for step in write(believer)] == ["Inqueue"]
 
     believer.apply(group("g", phase="Pending"))
@@ -115,7 +115,7 @@ def test_an_echo_that_is_older_than_our_write_takes_nothing_back() -> None:
 def test_of_two_writes_under_way_the_echo_of_the_first_is_old() -> None:
     believer = Believer(node("n1"), group("g", phase=""), pod("p", "g", cpu=1))
     job = believer.cluster.jobs["default/g"]
-    believer.cluster.queue_ledger.set_phase(job, "Inqueue")
+    believer.cluster.queue_cache.set_phase(job, "Inqueue")
     write(believer)
     believer.cluster.move(believer.task("p"), TaskStatus.BOUND, believer.cluster.nodes["n1"])
     assert [step.phase for step in write(believer)] == ["Running"]
@@ -130,20 +130,20 @@ def test_of_two_writes_under_way_the_echo_of_the_first_is_old() -> None:
 def test_a_status_that_could_not_be_written_is_written_again() -> None:
     believer = Believer(group("g", phase="Pending"), pod("p", "g", cpu=1))
     job = believer.cluster.jobs["default/g"]
-    believer.cluster.queue_ledger.set_phase(job, "Inqueue")
+    believer.cluster.queue_cache.set_phase(job, "Inqueue")
     write(believer)
-    believer.cluster.queue_ledger.dirty_jobs.clear()
+    believer.cluster.queue_cache.dirty_jobs.clear()
 
     believer.apply(GroupWriteFailed("default", "g"), GroupWriteFailed("default", "unknown"))
 
-    assert list(believer.cluster.queue_ledger.dirty_jobs) == ["default/g"]
+    assert list(believer.cluster.queue_cache.dirty_jobs) == ["default/g"]
     assert [step.phase for step in write(believer)] == ["Inqueue"]
 
 
 def test_a_spec_that_comes_with_an_old_status_counts() -> None:
     believer = Believer(group("g", minimum=3, phase="Pending"), pod("p", "g", cpu=1))
     job = believer.cluster.jobs["default/g"]
-    believer.cluster.queue_ledger.set_phase(job, "Inqueue")
+    believer.cluster.queue_cache.set_phase(job, "Inqueue")
     write(believer)
 
     believer.apply(group("g", minimum=2, phase="Pending"))
@@ -159,7 +159,7 @@ def test_a_podgroup_that_is_gone_leaves_its_pods_without_one() -> None:
     job = believer.cluster.jobs["default/g"]
     assert list(believer.cluster.jobs) == ["default/g"]
     assert (job.spec.has_group, job.phase, job.reported) == (False, "", None)
-    assert "default/g" in believer.cluster.queue_ledger.dirty_jobs, "its pods are to be told what they lack"
+    assert "default/g" in believer.cluster.queue_cache.dirty_jobs, "its pods are to be told what they lack"
 
     believer.apply(gone("Pod", "p"))
     assert believer.cluster.jobs == {}
@@ -221,10 +221,10 @@ def test_a_queue_that_comes_late_is_charged_for_what_its_pods_hold() -> None:
 
 def test_a_queue_that_is_gone_is_named_to_those_who_wait_for_it() -> None:
     believer = Believer(queue("q"), node("n1"), group("g", "q"), pod("p", "g", "n1", cpu=2))
-    believer.cluster.queue_ledger.dirty_jobs.clear()
+    believer.cluster.queue_cache.dirty_jobs.clear()
 
-    believer.apply(Gone("Queue", "", "q", "q"))
-    assert ("q" in believer.cluster.queues, list(believer.cluster.queue_ledger.dirty_jobs)) == (False, ["default/g"])
+    believer.apply(Deleted("Queue", "", "q", "q"))
+    assert ("q" in believer.cluster.queues, list(believer.cluster.queue_cache.dirty_jobs)) == (False, ["default/g"])
 
     believer.apply(pod("p", "g", "n1", "Succeeded", cpu=2), queue("q"))
     assert believer.allocated("q") == 0
@@ -233,7 +233,7 @@ def test_a_queue_that_is_gone_is_named_to_those_who_wait_for_it() -> None:
 def test_the_default_queue_outlives_its_object() -> None:
     believer = Believer(queue("default", capability={"cpu": "1"}), node("n1"), group("g"), pod("p", "g", "n1", cpu=2))
 
-    believer.apply(Gone("Queue", "", "default", "default"))
+    believer.apply(Deleted("Queue", "", "default", "default"))
 
     assert (believer.cluster.queues["default"].spec.capability, believer.allocated()) == ({}, 2_000)
 
@@ -311,14 +311,17 @@ def test_labels_of_namespaces_are_known_and_a_change_may_help() -> None:
 
     believer = Believer(namespace(team="red"))
     cluster = believer.cluster
-    assert cluster.queue_ledger.namespaces["a"] == {"team": "red"}
-    version, generation = cluster.clocks.namespaces, cluster.clocks.requeue_generation
+    assert cluster.queue_cache.namespaces["a"] == {"team": "red"}
+    version, generation = cluster.clocks.namespace_generation, cluster.clocks.requeue_generation
 
     believer.apply(namespace(team="red"))
-    assert (cluster.clocks.namespaces, cluster.clocks.requeue_generation) == (version, generation)
+    assert (cluster.clocks.namespace_generation, cluster.clocks.requeue_generation) == (version, generation)
 
     believer.apply(namespace(team="blue"))
-    assert (cluster.clocks.namespaces > version, cluster.clocks.requeue_generation > generation) == (True, True)
+    assert (cluster.clocks.namespace_generation > version, cluster.clocks.requeue_generation > generation) == (
+        True,
+        True,
+    )
 
-    believer.apply(Gone("Namespace", "", "a", "a"))
-    assert cluster.queue_ledger.namespaces == {}
+    believer.apply(Deleted("Namespace", "", "a", "a"))
+    assert cluster.queue_cache.namespaces == {}

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from volsched.kube.watch.inbox import FULL_KIB, Inbox
 from volsched.kube.write.views import Views
-from volsched.mirror.memory_bound import Holdings
-from volsched.mirror.mirror import Mirror
+from volsched.mirror.apply import Mirror
+from volsched.mirror.memory_bound import MemoryUse
 from volsched.mirror.quarantine import MEMORY, NO_MEMORY
 from volsched.model import api
-from volsched.model.changes import Change, Gone, Put, Refused, Unreadable
+from volsched.model.api import native_groups as native
+from volsched.model.changes import Change, Deleted, Put, Refused, Unreadable
 from volsched.model.dra import api as dra
-from volsched.model.native import api as native
 from volsched.model.status import TaskStatus
 from volsched.testing.builders import a_node, a_pod, put
 
@@ -30,9 +30,9 @@ def a_claim(namespace: str, name: str, size: int = 10 * KIB, *, allocated: bool 
     return Put(dra.ResourceClaim(meta, status=dra.ResourceClaimStatus(allocation)))
 
 
-def gone(of: Put) -> Gone:
+def gone(of: Put) -> Deleted:
     meta = of.object.metadata
-    return Gone(native.kind_of(of.object), meta.namespace, meta.name, meta.uid)
+    return Deleted(native.kind_of(of.object), meta.namespace, meta.name, meta.uid)
 
 
 def refused_in(changes: Sequence[Change]) -> list[str]:
@@ -41,35 +41,35 @@ def refused_in(changes: Sequence[Change]) -> list[str]:
 
 def test_below_the_bound_everything_passes_as_it_is() -> None:
     changes = [a_claim("a", "1"), a_claim("b", "1"), put(a_node("n"))]
-    assert list(Holdings(100 * KIB).of(changes)) == changes
+    assert list(MemoryUse(100 * KIB).of(changes)) == changes
 
 
 def test_without_a_bound_nothing_is_weighed() -> None:
-    holdings = Holdings(0)
-    assert holdings.of([a_claim("a", "1", 10**6)]) == [a_claim("a", "1", 10**6)]
-    assert holdings.kept_bytes == 0
+    memory_use = MemoryUse(0)
+    assert memory_use.of([a_claim("a", "1", 10**6)]) == [a_claim("a", "1", 10**6)]
+    assert memory_use.kept_bytes == 0
 
 
 def test_above_it_the_newest_object_goes_of_the_namespace_that_holds_most() -> None:
-    holdings = Holdings(60 * KIB)
-    assert refused_in(holdings.of([a_claim("hog", str(n)) for n in range(5)])) == []
-    assert refused_in(holdings.of([a_claim("hog", "new")])) == ["hog/new"]
-    assert refused_in(holdings.of([a_claim("honest", "1")])) == ["hog/4"]
-    assert holdings.kept_bytes <= holdings.most
+    memory_use = MemoryUse(60 * KIB)
+    assert refused_in(memory_use.of([a_claim("hog", str(n)) for n in range(5)])) == []
+    assert refused_in(memory_use.of([a_claim("hog", "new")])) == ["hog/new"]
+    assert refused_in(memory_use.of([a_claim("honest", "1")])) == ["hog/4"]
+    assert memory_use.kept_bytes <= memory_use.most
 
 
 def test_many_namespaces_together_stay_below_it_too() -> None:
-    holdings = Holdings(100 * KIB)
-    holdings.of([a_claim(f"n{space}", str(n)) for n in range(20) for space in range(10)])
-    assert holdings.kept_bytes <= holdings.most
+    memory_use = MemoryUse(100 * KIB)
+    memory_use.of([a_claim(f"n{space}", str(n)) for n in range(20) for space in range(10)])
+    assert memory_use.kept_bytes <= memory_use.most
 
 
 def test_what_holds_something_always_counts() -> None:
-    holdings = Holdings(60 * KIB)
+    memory_use = MemoryUse(60 * KIB)
     running = put(a_pod("p", on="n", labels={"a": "x" * 100 * KIB}))
     claim = a_claim("hog", "1", 100 * KIB, allocated=True)
-    assert refused_in(holdings.of([running, claim, a_claim("honest", "1")])) == ["honest/1"]
-    assert holdings.kept_bytes > 200 * KIB
+    assert refused_in(memory_use.of([running, claim, a_claim("honest", "1")])) == ["honest/1"]
+    assert memory_use.kept_bytes > 200 * KIB
 
 
 HOLDING = [
@@ -84,7 +84,7 @@ HOLDING = [
 
 @pytest.mark.parametrize("found", HOLDING, ids=native.kind_of)
 def test_of_every_kind_what_is_in_use_stays(found: api.ApiObject) -> None:
-    assert refused_in(Holdings(1).of([Put(found)])) == []
+    assert refused_in(MemoryUse(1).of([Put(found)])) == []
 
 
 NOT_HOLDING = [
@@ -96,7 +96,7 @@ NOT_HOLDING = [
 
 @pytest.mark.parametrize("found", NOT_HOLDING, ids=["named volume", "failed", "succeeded"])
 def test_what_only_says_that_it_holds_something_goes(found: api.ApiObject) -> None:
-    assert len(refused_in(Holdings(1).of([Put(found)]))) == 1
+    assert len(refused_in(MemoryUse(1).of([Put(found)]))) == 1
 
 
 def large_pod(name: str, namespace: str = "hog", on: str | None = None, values: int = 1000) -> Put:
@@ -108,69 +108,69 @@ def large_pod(name: str, namespace: str = "hog", on: str | None = None, values: 
 
 def test_large_objects_fill_half_of_the_bound_and_no_more_of_it() -> None:
     """A tenant's large pods get nodes one after the other; others go on, and small ones of the tenant do, too."""
-    holdings = Holdings(4096 * KIB)
+    memory_use = MemoryUse(4096 * KIB)
     placed = 0
     for number in range(40):
-        if not refused_in(holdings.of([large_pod(f"p{number}")])):
-            holdings.of([large_pod(f"p{number}", on="n")])
+        if not refused_in(memory_use.of([large_pod(f"p{number}")])):
+            memory_use.of([large_pod(f"p{number}", on="n")])
             placed += 1
     assert 2 < placed < 20
-    assert holdings.kept_bytes < 0.6 * holdings.most
-    assert refused_in(holdings.of([large_pod("p", "honest")])) == []
-    assert refused_in(holdings.of([put(a_pod("small", metadata={"namespace": "hog"}))])) == []
-    assert not holdings.has_room_again
-    holdings.of([gone(large_pod(f"p{number}")) for number in range(2)])
-    assert holdings.has_room_again
+    assert memory_use.kept_bytes < 0.6 * memory_use.most
+    assert refused_in(memory_use.of([large_pod("p", "honest")])) == []
+    assert refused_in(memory_use.of([put(a_pod("small", metadata={"namespace": "hog"}))])) == []
+    assert not memory_use.has_room_again
+    memory_use.of([gone(large_pod(f"p{number}")) for number in range(2)])
+    assert memory_use.has_room_again
 
 
 def test_of_a_large_pod_that_comes_with_its_node_the_terms_are_left_out_from_half_of_the_bound_on() -> None:
     def has_terms(changes: Sequence[Change]) -> list[bool]:
         return [change.object.spec.affinity is not None for change in changes if isinstance(change, Put)]  # type: ignore[attr-defined]
 
-    holdings = Holdings(1024 * KIB)
+    memory_use = MemoryUse(1024 * KIB)
     pods = [large_pod(f"p{number}", on="n") for number in range(10)]
-    known = has_terms(holdings.of(pods))
+    known = has_terms(memory_use.of(pods))
     assert known[0]
     assert not known[-1]
-    assert has_terms(holdings.of(pods)) == known
-    assert holdings.kept_bytes < 0.7 * holdings.most
-    holdings.of([gone(pod) for pod in pods])
-    assert has_terms(holdings.of(pods[-1:])) == [True]
+    assert has_terms(memory_use.of(pods)) == known
+    assert memory_use.kept_bytes < 0.7 * memory_use.most
+    memory_use.of([gone(pod) for pod in pods])
+    assert has_terms(memory_use.of(pods[-1:])) == [True]
 
 
 def test_an_object_that_grows_is_as_new_and_one_that_shrinks_keeps_its_place() -> None:
-    holdings = Holdings(60 * KIB)
-    holdings.of([a_claim("hog", str(n)) for n in range(5)])
-    assert refused_in(holdings.of([a_claim("hog", "0", 5 * KIB), a_claim("hog", "5", 6 * KIB)])) == ["hog/5"]
-    assert refused_in(holdings.of([a_claim("hog", "1", 30 * KIB)])) == ["hog/1"]
+    memory_use = MemoryUse(60 * KIB)
+    memory_use.of([a_claim("hog", str(n)) for n in range(5)])
+    assert refused_in(memory_use.of([a_claim("hog", "0", 5 * KIB), a_claim("hog", "5", 6 * KIB)])) == ["hog/5"]
+    assert refused_in(memory_use.of([a_claim("hog", "1", 30 * KIB)])) == ["hog/1"]
 
 
 def test_there_is_room_again_once_enough_has_gone() -> None:
-    holdings = Holdings(60 * KIB)
+    memory_use = MemoryUse(60 * KIB)
     claims = [a_claim("hog", str(n)) for n in range(6)]
-    holdings.of(claims)
-    assert holdings.kinds_refused() == {"ResourceClaim"}
-    assert not holdings.has_room_again
-    holdings.of([gone(claims[0])])
-    assert holdings.has_room_again
-    assert refused_in(holdings.of([claims[5]])) == []
-    assert not holdings.refused
+    memory_use.of(claims)
+    assert memory_use.kinds_refused() == {"ResourceClaim"}
+    assert not memory_use.has_room_again
+    memory_use.of([gone(claims[0])])
+    assert memory_use.has_room_again
+    assert refused_in(memory_use.of([claims[5]])) == []
+    assert not memory_use.refused
 
 
 def test_what_was_refused_and_is_gone_is_forgotten() -> None:
-    holdings = Holdings(1)
+    memory_use = MemoryUse(1)
     claim = a_claim("a", "1")
-    holdings.of([claim])
-    assert holdings.refused
-    holdings.of([gone(claim)])
-    assert not holdings.refused
+    memory_use.of([claim])
+    assert memory_use.refused
+    memory_use.of([gone(claim)])
+    assert not memory_use.refused
 
 
 def test_a_spec_that_pods_share_is_weighed_once() -> None:
     def weight(pods: Sequence[Put]) -> int:
-        holdings = Holdings()
-        holdings.of(pods)
-        return holdings.total
+        memory_use = MemoryUse()
+        memory_use.of(pods)
+        return memory_use.total
 
     terms = {"tolerations": [{"key": f"k{n}", "operator": "Exists"} for n in range(50)]}
     alike = [put(a_pod(f"p{n}", spec=terms)) for n in range(10)]
@@ -186,21 +186,21 @@ CHANGES = st.lists(
 @given(CHANGES)
 def test_the_running_total_is_that_of_what_is_kept_and_never_above_the_bound(given_changes: list[Any]) -> None:
     """Whatever comes and goes: the total is what is kept, and what waits fits beside what holds something."""
-    holdings, kept = Holdings(40 * KIB), dict[tuple[str, str], Put]()
+    memory_use, kept = MemoryUse(40 * KIB), dict[tuple[str, str], Put]()
     for namespace, number, size, allocated, goes in given_changes:
         claim = a_claim(namespace, str(number), size * KIB, allocated=allocated)
-        for change in holdings.of([gone(claim) if goes else claim]):
+        for change in memory_use.of([gone(claim) if goes else claim]):
             match change:
                 case Put(found):
                     kept[found.metadata.namespace, found.metadata.name] = change
-                case Gone() | Refused() | Unreadable():
+                case Deleted() | Refused() | Unreadable():
                     kept.pop((change.namespace, change.name), None)
-        again = Holdings(10**9)
+        again = MemoryUse(10**9)
         again.of(list(kept.values()))
-        assert holdings.total == again.total
-        alone = Holdings(10**9)
+        assert memory_use.total == again.total
+        alone = MemoryUse(10**9)
         alone.of([put for put in kept.values() if put.object.status.allocation is not None])  # type: ignore[attr-defined]
-        assert holdings.kept_bytes <= max(holdings.most, alone.kept_bytes)
+        assert memory_use.kept_bytes <= max(memory_use.most, alone.kept_bytes)
 
 
 def test_an_inbox_is_full_by_what_its_objects_weigh() -> None:

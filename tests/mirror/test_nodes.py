@@ -8,7 +8,7 @@ import pytest
 
 from tests.mirror.objects import Believer, gone, group, node, pod, queue
 from volsched.mirror.problems import ReadingProblem
-from volsched.model.changes import Change, Gone
+from volsched.model.changes import Change, Deleted
 from volsched.model.cluster import Cluster
 from volsched.model.nodes.node import NodeInfo, NodeProperties
 from volsched.model.observers import Observer
@@ -23,16 +23,16 @@ def rows(believer: Believer) -> list[str]:
 
 def test_nodes_are_numbered_by_their_names_however_they_come() -> None:
     believer = Believer(node("b"), node("c"))
-    layout = believer.cluster.clocks.layout
+    layout = believer.cluster.clocks.layout_generation
 
     believer.apply(node("a"), node("d"))
-    assert (rows(believer), believer.cluster.clocks.layout) == (["a", "b", "c", "d"], layout + 1)
+    assert (rows(believer), believer.cluster.clocks.layout_generation) == (["a", "b", "c", "d"], layout + 1)
 
     believer.apply(node("c", cpu=4))
-    assert believer.cluster.clocks.layout == layout + 1, "nobody came or went"
+    assert believer.cluster.clocks.layout_generation == layout + 1, "nobody came or went"
 
     believer.apply(gone("Node", "b"))
-    assert (rows(believer), believer.cluster.clocks.layout) == (["a", "c", "d"], layout + 2)
+    assert (rows(believer), believer.cluster.clocks.layout_generation) == (["a", "c", "d"], layout + 2)
 
 
 def test_totals_are_the_sums_over_nodes() -> None:
@@ -41,7 +41,7 @@ def test_totals_are_the_sums_over_nodes() -> None:
     card = cluster.columns.column("example.com/card")
 
     def totals() -> tuple[int, int, int]:
-        return cluster.node_ledger.totals[0], cluster.node_ledger.totals[card], cluster.node_ledger.total_used[0]
+        return cluster.node_cache.totals[0], cluster.node_cache.totals[card], cluster.node_cache.total_used[0]
 
     seen = [totals()]
     for change in (node("a", cpu=8), gone("Node", "b"), gone("Node", "a"), node("a", cpu=1)):
@@ -121,7 +121,7 @@ def zoned(name: str, zone: str) -> Change:
         ([zoned("a", "1"), zoned("a", "1")], ["a:>1"]),
         ([zoned("a", "1"), zoned("a", "2")], ["a:>2"]),  # seen twice before anybody was told
         ([zoned("a", "1"), queue("q"), zoned("a", "2"), zoned("a", "3")], ["a:>3"]),
-        ([zoned("a", "1"), Gone("Queue", "", "q", ""), zoned("a", "2"), zoned("a", "3")], ["a:>1", "a:1>3"]),
+        ([zoned("a", "1"), Deleted("Queue", "", "q", ""), zoned("a", "2"), zoned("a", "3")], ["a:>1", "a:1>3"]),
         ([zoned("a", "1"), gone("Node", "a"), zoned("a", "2")], ["a:>1", "-a", "a:>2"]),
     ],
 )
@@ -221,7 +221,7 @@ def test_storage_is_kept_by_kind_and_name() -> None:
     version = storage.version
     assert list(storage.claims) == ["default/c"]
 
-    believer.apply(Gone("PersistentVolumeClaim", "default", "c", ""))
+    believer.apply(Deleted("PersistentVolumeClaim", "default", "c", ""))
 
     assert (storage.claims, storage.version > version) == ({}, True)
 
@@ -274,7 +274,7 @@ def test_what_helps_nobody_lets_nobody_be_tried_again(what: str) -> None:
 
 def test_an_empty_cluster_has_no_faults() -> None:
     assert rows(Believer()) == []
-    assert Cluster().node_ledger.totals == []
+    assert Cluster().node_cache.totals == []
 
 
 def test_a_change_of_an_unknown_kind_of_object_is_none_of_ours() -> None:
@@ -282,6 +282,6 @@ def test_a_change_of_an_unknown_kind_of_object_is_none_of_ours() -> None:
     believer = Believer()
     generation = believer.cluster.clocks.requeue_generation
 
-    believer.apply(put(config), Gone("ConfigMap", "d", "c", ""), Gone("Whatever", "", "x", ""))
+    believer.apply(put(config), Deleted("ConfigMap", "d", "c", ""), Deleted("Whatever", "", "x", ""))
 
     assert believer.cluster.clocks.requeue_generation == generation

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.actions.rigs import conf, cycle, events, rig
-from volsched.mirror.mirror import Mirror
+from volsched.mirror.apply import Mirror
 from volsched.mirror.settings import MirrorSettings
-from volsched.model.changes import Gone, Put
+from volsched.model.changes import Deleted, Put
 from volsched.model.job import NATIVE
 from volsched.model.queues.allowed_namespaces import ALLOWED_NAMESPACES
 from volsched.testing.builders import (
@@ -177,7 +177,7 @@ def test_what_is_kept_ends_with_the_pod() -> None:
     mirror = mirror_of([NODE, queue("default", "honest"), a_passer()])
     assert len(mirror.passers_by) == 1
 
-    mirror.apply([Gone("Pod", "evil", "p", "evil-p")])
+    mirror.apply([Deleted("Pod", "evil", "p", "evil-p")])
 
     assert (len(mirror.passers_by), len(mirror.passers_by.uncharged)) == (0, 0)
 
@@ -198,7 +198,7 @@ def as_shown(of: dict[str, Any], mirror: Mirror) -> dict[str, Any]:
     """A PodGroup as it is once its status is written."""
     meta, kind = of["metadata"], "" if of["apiVersion"].startswith("scheduling.volcano.sh") else NATIVE
     job = mirror.cluster.jobs[f"{meta['namespace']}/{kind}{meta['name']}"]
-    stated = mirror.cluster.queue_ledger.moves.condition(job)
+    stated = mirror.cluster.queue_cache.moves.condition(job)
     known = (
         [] if stated is None else [{name: getattr(stated, name) for name in ("type", "status", "reason", "message")}]
     )
@@ -214,16 +214,16 @@ def test_a_native_group_that_may_not_use_its_queue_counts_elsewhere_with_pods_th
     pods = [a_native_passer("n-0"), a_native_passer("n-1")]
     for before, after in (([made], pods), (pods, [made])):
         mirror = mirror_of([NODE, *queues, *before])
-        mirror.cluster.queue_ledger.settle_queues()
+        mirror.cluster.queue_cache.settle_queues()
         mirror.apply([put(found) for found in after])
 
         assert holding(mirror) == counts_in
         assert faults(mirror.cluster) == []
         anew = mirror_of([NODE, *queues, as_shown(made, mirror), *pods])
-        anew.cluster.queue_ledger.settle_queues()
+        anew.cluster.queue_cache.settle_queues()
         assert holding(anew) == counts_in
-        mirror.apply([Gone("Pod", "evil", pod["metadata"]["name"], pod["metadata"]["uid"]) for pod in pods])
-        mirror.cluster.queue_ledger.settle_queues()
+        mirror.apply([Deleted("Pod", "evil", pod["metadata"]["name"], pod["metadata"]["uid"]) for pod in pods])
+        mirror.cluster.queue_cache.settle_queues()
         [job] = mirror.cluster.jobs.values()
         assert job.queue == (made["metadata"].get("annotations", {}).get(QUEUE) or "default")
 
@@ -235,10 +235,10 @@ def test_members_of_a_native_group_that_is_not_there_count_as_other_pods_that_ca
     mirror = mirror_of([NODE, queue("default", "honest"), queue("q", "honest"), queue("mine", "evil"), *pods])
     assert holding(mirror) == {"mine": 3}
 
-    mirror.apply([Gone("Pod", "evil", "n-0", "evil-n-0")])
+    mirror.apply([Deleted("Pod", "evil", "n-0", "evil-n-0")])
 
     assert holding(mirror) == {"mine": 2}
-    assert mirror.cluster.queue_ledger.moves.kept == {}
+    assert mirror.cluster.queue_cache.moves.kept == {}
 
 
 @pytest.mark.parametrize("made", [group("g", "q"), native("q")], ids=["volcano", "native"])
@@ -248,7 +248,7 @@ def test_pods_that_are_added_with_a_node_once_the_right_is_lost_fill_no_queue_of
     mirror = mirror_of(
         [NODE, queue("q"), queue("mine", "evil", created=3), queue("default", "honest"), made, *pods[:2]]
     )
-    mirror.cluster.queue_ledger.settle_queues()
+    mirror.cluster.queue_cache.settle_queues()
     mirror.apply([put(queue("q", "honest"))])
     assert holding(mirror) == {"q": 2}
 
@@ -256,9 +256,9 @@ def test_pods_that_are_added_with_a_node_once_the_right_is_lost_fill_no_queue_of
 
     assert holding(mirror) == {"mine": 3}
     assert faults(mirror.cluster) == []
-    left = [Gone("Pod", "evil", pod["metadata"]["name"], pod["metadata"]["uid"]) for pod in pods]
+    left = [Deleted("Pod", "evil", pod["metadata"]["name"], pod["metadata"]["uid"]) for pod in pods]
     mirror.apply(left)
-    mirror.cluster.queue_ledger.settle_queues()
+    mirror.cluster.queue_cache.settle_queues()
     [job] = mirror.cluster.jobs.values()
     assert (job.queue, holding(mirror)) == ("q", {})
 
@@ -301,14 +301,14 @@ def test_the_account_is_what_whoever_counts_anew_comes_to(changes: list[Any]) ->
         else:
             kind, name = change
             for key in [key for key in have if key[0] == kind and key[2] == name]:
-                live.apply([Gone(*key, have.pop(key)["metadata"].get("uid", ""))])
-        live.cluster.queue_ledger.settle_queues()
+                live.apply([Deleted(*key, have.pop(key)["metadata"].get("uid", ""))])
+        live.cluster.queue_cache.settle_queues()
 
         assert faults(live.cluster) == []
 
     groups = (found for found in have.values() if found["kind"] == "PodGroup")
     anew = mirror_of((have | {key_of(found): as_shown(found, live) for found in groups}).values())
-    anew.cluster.queue_ledger.settle_queues()
+    anew.cluster.queue_cache.settle_queues()
     assert holding(live) == holding(anew)
     assert {k: j.queue for k, j in live.cluster.jobs.items()} == {k: j.queue for k, j in anew.cluster.jobs.items()}
 

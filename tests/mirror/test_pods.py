@@ -9,7 +9,7 @@ import pytest
 from tests.amounts import future_idle
 from tests.mirror.objects import Believer, gone, group, node, pod, queue
 from volsched.mirror.settings import MirrorSettings
-from volsched.model.changes import BindFailed, Bound, EvictFailed, Gone
+from volsched.model.changes import BindFailed, Bound, Deleted, EvictFailed
 from volsched.model.pods.claim_use import ResourceClaimUse
 from volsched.model.status import TaskStatus
 
@@ -67,7 +67,7 @@ def test_a_pod_of_another_scheduler_is_taken_in_when_it_gets_a_node_and_never_pl
     believer.apply(pod("p", cpu=1, scheduler="other", on="n1"))
 
     assert believer.standing("p") == ("RUNNING", "n1")
-    assert (believer.used("n1"), believer.task("p").spec.ours, believer.task("p").job) == (1_000, False, None)
+    assert (believer.used("n1"), believer.task("p").spec.is_managed, believer.task("p").job) == (1_000, False, None)
 
     believer.apply(pod("p", cpu=1, scheduler="other", on="n1", phase="Failed"))
 
@@ -94,11 +94,11 @@ def test_a_pod_that_is_being_deleted_keeps_its_room_and_leaves_its_quota() -> No
 
     one = believer.cluster.nodes["n1"]
     assert (one.used_of("cpu"), future_idle(believer.cluster, one, "cpu"), believer.allocated()) == (2_000, 8_000, 0)
-    assert list(believer.cluster.node_ledger.with_terminating_pods) == ["n1"]
+    assert list(believer.cluster.node_cache.with_terminating_pods) == ["n1"]
 
     believer.apply(gone("Pod", "p"))
 
-    assert (one.used_of("cpu"), believer.cluster.node_ledger.with_terminating_pods, believer.cluster.tasks) == (
+    assert (one.used_of("cpu"), believer.cluster.node_cache.with_terminating_pods, believer.cluster.tasks) == (
         0,
         {},
         {},
@@ -116,7 +116,9 @@ def test_an_update_with_the_version_that_is_known_is_passed_over() -> None:
 
 
 def test_a_pod_that_is_gone_was_perhaps_never_known() -> None:
-    believer = Believer(gone("Pod", "p"), Gone("Node", "", "n", "u"), Gone("Queue", "", "q", ""), gone("PodGroup", "g"))
+    believer = Believer(
+        gone("Pod", "p"), Deleted("Node", "", "n", "u"), Deleted("Queue", "", "q", ""), gone("PodGroup", "g")
+    )
 
     assert believer.cluster.tasks == {}
 
@@ -146,7 +148,7 @@ def test_a_binding_that_came_true_ends_the_same_in_every_order(order: str) -> No
     believer = assumed()
     shown = pod("p", "g", "n1", "Pending", version=2, cpu=1)
     bound = Bound("uid-p", "n1")
-    position = believer.cluster.node_ledger.usage_log.end
+    position = believer.cluster.node_cache.usage_log.end
 
     match order:
         case "bound first":
@@ -165,7 +167,7 @@ def test_a_binding_that_came_true_ends_the_same_in_every_order(order: str) -> No
 
     assert believer.standing("p") == ("BOUND", "n1")
     assert (believer.used("n1"), believer.allocated()) == (1_000, 1_000)
-    assert believer.cluster.node_ledger.usage_log.end == position, (
+    assert believer.cluster.node_cache.usage_log.end == position, (
         "nothing has to be asked again: the room was taken before"
     )
 
@@ -318,7 +320,7 @@ def test_a_victim_that_could_not_be_deleted_stays_where_it_is() -> None:
 
     believer.apply(EvictFailed("uid-p", "forbidden"))
 
-    assert (believer.standing("p"), believer.allocated(), believer.cluster.node_ledger.with_terminating_pods) == (
+    assert (believer.standing("p"), believer.allocated(), believer.cluster.node_cache.with_terminating_pods) == (
         ("RUNNING", "n1"),
         1_000,
         {},
@@ -374,7 +376,7 @@ def test_running_pods_outlive_their_node_until_somebody_deletes_them() -> None:
     believer = Believer(node("n1"), node("n2"), group("g"), pod("p", "g", "n1", cpu=1))
 
     believer.apply(gone("Node", "n1"))
-    assert (believer.standing("p"), believer.allocated(), believer.cluster.node_ledger.totals[0]) == (
+    assert (believer.standing("p"), believer.allocated(), believer.cluster.node_cache.totals[0]) == (
         ("RUNNING", None),
         1_000,
         8_000,
@@ -586,7 +588,7 @@ def test_a_plain_pod_that_is_made_again_under_its_name_is_another_job() -> None:
     believer.apply(gone("Pod", "p", uid="1"))
 
     assert believer.standing("p") == ("PENDING", None)
-    assert [task.uid for job in believer.cluster.queue_ledger.waiting.values() for task in job.schedulable()] == ["2"]
+    assert [task.uid for job in believer.cluster.queue_cache.waiting.values() for task in job.schedulable()] == ["2"]
 
 
 def test_pods_that_came_before_their_podgroup_are_its_members() -> None:
@@ -633,7 +635,7 @@ def test_a_group_that_only_its_pods_name_goes_with_the_last_of_them() -> None:
         ({"spec": {"preemptionPolicy": "Never"}}, "preempts", False),
         ({"status": {"nominatedNodeName": "n1"}}, "nominated", "n1"),
         ({"created": "1970-01-01T00:01:00Z"}, "created", 60.0),
-        ({"scheduler": "volcano"}, "ours", True),
+        ({"scheduler": "volcano"}, "is_managed", True),
         ({"spec": {"resourceClaims": [{"name": "a", "resourceClaimName": "c"}]}}, "resource_claims",
          (ResourceClaimUse("a", claim="c"),)),
         ({"spec": {"resourceClaims": [{"name": "a", "resourceClaimTemplateName": "t"}]}}, "resource_claims",
@@ -678,12 +680,12 @@ def test_what_is_known_of_templates_ends_soon_after_their_last_pod() -> None:
 
 def test_what_is_kept_by_template_begins_anew_when_half_as_many_are_gone_as_are_left() -> None:
     believer = Believer(*(pod(f"stays-{number}", cpu=number + 1) for number in range(200)))
-    before = believer.mirror.cluster.clocks.era
+    before = believer.mirror.cluster.clocks.template_generation
     odd = [pod(f"odd-{number}", cpu=1_000 + number) for number in range(150)]
 
     believer.mirror.apply(odd)
-    assert believer.mirror.cluster.clocks.era == before
+    assert believer.mirror.cluster.clocks.template_generation == before
     for found in [*odd, *(pod(f"short-{number}", cpu=1) for number in range(200))]:
         believer.mirror.apply([found, gone("Pod", found.object.metadata.name)])
 
-    assert believer.mirror.cluster.clocks.era > before
+    assert believer.mirror.cluster.clocks.template_generation > before

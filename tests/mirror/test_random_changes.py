@@ -11,10 +11,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from tests.amounts import future_idle
 from tests.mirror.objects import Believer, gone, group, node, pod, priority_class, queue
-from volsched.mirror.mirror import Mirror
+from volsched.mirror.apply import Mirror
 from volsched.mirror.pods import ASSUMED
 from volsched.mirror.settings import MirrorSettings
-from volsched.model.changes import BindFailed, Bound, Change, EvictFailed, Gone, GroupWriteFailed
+from volsched.model.changes import BindFailed, Bound, Change, Deleted, EvictFailed, GroupWriteFailed
 from volsched.model.cluster import Cluster
 from volsched.model.pods.workload import LABEL, ONLINE
 from volsched.model.status import HOLDS_ROOM, IS_ALLOCATED, TaskStatus
@@ -174,16 +174,14 @@ class Changes(RuleBasedStateMachine):
     def drop_pod(self, data: st.DataObject) -> None:
         if self.objects.pods:
             shape = self.objects.pods.pop(data.draw(st.sampled_from(sorted(self.objects.pods))))
-            self.believer.mirror.apply([Gone("Pod", "default", shape.name, shape.uid)])
+            self.believer.mirror.apply([Deleted("Pod", "default", shape.name, shape.uid)])
 
     # -- the scheduler ------------------------------------------------------------------------------------------------
 
     @precondition(lambda self: self.believer.cluster.rows)
     @rule(data=st.data())
     def assume(self, data: st.DataObject) -> None:
-        waiting = sorted(
-            t.uid for job in self.believer.cluster.queue_ledger.waiting.values() for t in job.schedulable()
-        )
+        waiting = sorted(t.uid for job in self.believer.cluster.queue_cache.waiting.values() for t in job.schedulable())
         if waiting:
             task = self.believer.cluster.tasks[data.draw(st.sampled_from(waiting))]
             on = data.draw(st.sampled_from(self.believer.cluster.rows))
@@ -238,7 +236,7 @@ class Changes(RuleBasedStateMachine):
                 if not shape.on and task.node is not None:
                     self.believer.mirror.apply([BindFailed(task.uid, task.node.name, "no", None)])
                 if not shape.on and task.node is None:
-                    self.believer.mirror.apply([Gone("Pod", "default", task.name, task.uid)])
+                    self.believer.mirror.apply([Deleted("Pod", "default", task.name, task.uid)])
                 self.tell(shape)
         for name in ("g1", "g2"):  # what a PodGroup said is kept for its pods when it goes
             self.put_group(name, "q1", 1, high=False)
@@ -291,7 +289,7 @@ def picture(mirror: Mirror) -> dict[str, Any]:
         "nodes": nodes,
         "jobs": jobs,
         "queues": queues,
-        "totals": [*cluster.node_ledger.totals, 0, 0, 0][:3],
+        "totals": [*cluster.node_cache.totals, 0, 0, 0][:3],
     }
 
 

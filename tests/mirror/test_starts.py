@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from volsched.mirror.mirror import Mirror
-from volsched.model.changes import Bound, Change, EvictFailed, Gone
+from volsched.mirror.apply import Mirror
+from volsched.model.changes import Bound, Change, Deleted, EvictFailed
 from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
@@ -49,7 +49,7 @@ def pod(phase: str = "Pending", on: str | None = "n1", *, cpu: Any = 1, leaves: 
 
 
 UID = a_pod("p")["metadata"]["uid"]
-GONE = Gone("Pod", "default", "p", UID)
+GONE = Deleted("Pod", "default", "p", UID)
 ONE = [("p", "RUNNING")]
 
 
@@ -156,7 +156,7 @@ def stating(condition: dict[str, str]) -> Change:
         ([pod("Running"), stating(DRAINED), GONE], [("p", "n1", False)]),
         ([pod("Running"), pod("Running", cpu=2)], []),
         ([pod("Running"), pod("Succeeded"), GONE], []),
-        ([pod("Running"), Gone("Node", "", "n1", ""), GONE], []),
+        ([pod("Running"), Deleted("Node", "", "n1", ""), GONE], []),
         ([pod(on=None), GONE], []),
     ],
 )

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import copy
+from operator import attrgetter
+from types import SimpleNamespace
 
 import pytest
 
+from volsched.model.clocks import ClusterEvent
+from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo, JobProperties
 from volsched.model.pods.task import PodProperties, TaskInfo
 from volsched.model.pods.template import PodTemplate
@@ -32,6 +36,51 @@ def test_what_moved_into_the_properties_can_be_read_where_it_was(
         assert getattr(record, name) == getattr(record.spec, name)
 
     assert told[0].filename == __file__
+
+
+@pytest.mark.parametrize(
+    ("former", "now"),
+    [
+        ("job.barred", "job.blocked"),
+        ("job.hollow", "job.superseded"),
+        ("job.hopeless", "job.unplaceable"),
+        ("job.fitting", "job.placed_in_last_try"),
+        ("cluster.node_ledger", "cluster.node_cache"),
+        ("cluster.queue_ledger", "cluster.queue_cache"),
+        ("cluster.devices.ledger", "cluster.devices.usage"),
+        ("cluster.node_cache.facts_log", "cluster.node_cache.properties_log"),
+        ("cluster.node_cache.facts_version", "cluster.node_cache.properties_version"),
+        ("cluster.clocks.changes", "cluster.clocks.change_generation"),
+        ("cluster.clocks.era", "cluster.clocks.template_generation"),
+        ("cluster.clocks.layout", "cluster.clocks.layout_generation"),
+        ("cluster.clocks.namespaces", "cluster.clocks.namespace_generation"),
+        ("cluster.clocks.queue_tree", "cluster.clocks.queue_tree_generation"),
+        ("cluster.clocks.standing", "cluster.clocks.move_generation"),
+    ],
+)
+def test_attributes_of_before_can_be_read_under_their_old_names(former: str, now: str) -> None:
+    known = SimpleNamespace(job=JOB, cluster=Cluster())
+    with pytest.warns(DeprecationWarning, match=rf"\.{former.rpartition('.')[2]} ends with the next minor version"):
+        found = attrgetter(former)(known)
+
+    assert found == attrgetter(now)(known)
+
+
+def test_whether_a_pod_is_managed_can_be_read_under_its_old_name() -> None:
+    with pytest.warns(DeprecationWarning, match="it is is_managed"):
+        assert PodProperties(is_managed=True).ours
+    with pytest.warns(DeprecationWarning, match=r"read TaskInfo\.spec\.is_managed"):
+        assert TASK.ours is False  # type: ignore[attr-defined]
+
+
+def test_old_names_of_a_block_that_requeues_nothing_still_work() -> None:
+    cluster = Cluster()
+    before = cluster.clocks.requeue_generation
+
+    with pytest.warns(DeprecationWarning, match="tentative"), cluster.tentative():  # type: ignore[attr-defined]
+        cluster.wake(ClusterEvent.ROOM_FREED)
+
+    assert cluster.clocks.requeue_generation == before
 
 
 @pytest.mark.parametrize("record", [QUEUE, JOB, TASK], ids=lambda record: type(record).__name__)

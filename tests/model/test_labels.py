@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from volsched.mirror.apply import Mirror
 from volsched.mirror.kept import kept_annotations
-from volsched.mirror.mirror import Mirror
 from volsched.model import api, labels
 from volsched.model.dra import observed
 from volsched.testing.builders import a_group, a_pod, put

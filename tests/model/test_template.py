@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.model.objects import container, pod, sidecar
 from volsched.model.api import Taint
 from volsched.model.errors import FieldError
-from volsched.model.pods.rules import HostPort, LegacyDisk, PodTerm, SpreadConstraint, Toleration
+from volsched.model.pods.placement_rules import HostPort, LegacyDisk, PodTerm, SpreadConstraint, Toleration
 from volsched.model.pods.template import PodTemplate, TemplateTable
 from volsched.model.selectors import NOTHING, LabelSelector
 

@@ -11,7 +11,7 @@ from volsched.framework.validation import Surroundings
 from volsched.kube.client.credentials import Source
 from volsched.kube.serve.metrics import Metrics
 from volsched.model import api
-from volsched.model.changes import Gone, Put
+from volsched.model.changes import Deleted, Put
 from volsched.operator.webhooks import admission
 from volsched.operator.webhooks.admission import Admission, Neighbourhood
 from volsched.operator.webhooks.listening import Listening
@@ -85,14 +85,14 @@ def test_what_rules_read_is_seen_when_it_changes() -> None:
     neighbours.observe([Put(a_namespace("n", "7", team="vision"))])
     assert neighbours.beside().of(api.Node)
     assert neighbours.beside() is before
-    neighbours.observe([Gone("Namespace", "", "n", "")])
+    neighbours.observe([Deleted("Namespace", "", "n", "")])
     assert (neighbours.beside().namespaces, len(neighbours.beside().of(api.Node))) == ({}, 1)
     neighbours.observe([Put(a_node("n", cards=4))])
     assert neighbours.beside().of(api.Node)[0].status.allocatable == {"nvidia.com/gpu": "4"}
     queues["q"] = a_queue("q", weight=3)
     neighbours.queue_changed("q")
     assert neighbours.beside().queues["q"].spec.weight == 3
-    neighbours.observe([Gone("Node", "", "n", "")])
+    neighbours.observe([Deleted("Node", "", "n", "")])
     del queues["q"]
     neighbours.queue_changed("q")
     assert seen() == ([], [])

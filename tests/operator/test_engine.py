@@ -16,7 +16,7 @@ from volsched.controllers.writes import COMMAND, JOB, POD, QUEUE, Create, Delete
 from volsched.kube.errors import ApiError
 from volsched.kube.fence import Fence
 from volsched.model import api
-from volsched.model.changes import Gone
+from volsched.model.changes import Deleted
 from volsched.model.plan import RecordEvent
 from volsched.operator.engine import KEYS_AT_ONCE, ControllerEngine
 from volsched.operator.options import ControllerOptions
@@ -63,12 +63,12 @@ def test_a_queue_that_is_gone_leaves_nothing_behind() -> None:
         writer = Taken()
         engine = ControllerEngine(ControllerOptions(), writer, lambda _: None)
         await engine.begin()
-        engine.intake.see(QUEUE, True, queue("a"))
+        engine.event_handlers.see(QUEUE, True, queue("a"))
         await settled(engine)
         assert any(isinstance(write, Patch) and write.name == "a" for write in writer.writes)
         assert "a" in engine._written_at
 
-        engine.intake.see(QUEUE, False, queue("a"))
+        engine.event_handlers.see(QUEUE, False, queue("a"))
         await settled(engine)
         assert "a" not in engine._written_at
 
@@ -79,10 +79,10 @@ def test_nor_does_one_that_went_while_nothing_was_written() -> None:
     async def story() -> None:
         engine = ControllerEngine(ControllerOptions(), Taken(), lambda _: None)
         await engine.begin()
-        engine.intake.see(QUEUE, True, queue("a"))
+        engine.event_handlers.see(QUEUE, True, queue("a"))
         await settled(engine)
         engine.pause()
-        engine.intake.see(QUEUE, False, queue("a"))
+        engine.event_handlers.see(QUEUE, False, queue("a"))
         await engine.begin()
         await settled(engine)
         assert "a" not in engine._written_at
@@ -103,7 +103,7 @@ def test_what_is_known_is_looked_at_some_at_a_time_so_that_others_have_their_tur
         async def watch() -> None:
             while True:
                 seen.append(engine.queue.depth().total())
-                engine.store.gone(Gone("Pod", "ns", f"p{pods - len(seen)}", f"uid-p{pods - len(seen)}"))
+                engine.store.gone(Deleted("Pod", "ns", f"p{pods - len(seen)}", f"uid-p{pods - len(seen)}"))
                 await asyncio.sleep(0)
 
         watching = asyncio.create_task(watch())
@@ -123,11 +123,11 @@ def test_a_job_that_a_write_finds_gone_leaves_nothing_behind() -> None:
         told: list[RecordEvent] = []
         engine = ControllerEngine(ControllerOptions(), writer, told.append)
         await engine.begin()
-        engine.intake.see(JOB, True, job("j", "1", unheard_of=[]))
+        engine.event_handlers.see(JOB, True, job("j", "1", unheard_of=[]))
         await settled(engine)
         assert [tell.name for tell in told] == ["j"]
         writer.gone.add("j")
-        engine.intake.see(JOB, True, job("j", "2"))
+        engine.event_handlers.see(JOB, True, job("j", "2"))
         await settled(engine)
         assert engine.store.jobs == {}
         assert engine._told == {}
@@ -142,12 +142,12 @@ def test_what_goes_after_its_job_brings_nothing_of_the_job_back() -> None:
     async def story() -> None:
         engine = ControllerEngine(ControllerOptions(), Taken(), lambda _: None)
         await engine.begin()
-        engine.intake.see(JOB, True, job("j", "1"))
+        engine.event_handlers.see(JOB, True, job("j", "1"))
         admitted(engine, "j")
         assert engine.tables()["engine.paces"]() == 1
 
-        engine.intake.see(JOB, False, job("j", "1"))
-        engine.store.gone(Gone("PodGroup", "default", "j-uid-j", "g-j"))
+        engine.event_handlers.see(JOB, False, job("j", "1"))
+        engine.store.gone(Deleted("PodGroup", "default", "j-uid-j", "g-j"))
         await settled(engine)
         assert {name for name, size in engine.tables().items() if name.startswith("engine.") and size()} == set()
 
@@ -168,7 +168,7 @@ def test_a_job_over_which_a_controller_fails_is_set_aside_and_told(monkeypatch: 
         await engine.begin()
         worker = asyncio.create_task(engine.queue.worker())
         for name in ("odd", "even"):
-            engine.intake.see(JOB, True, job(name, "1"))
+            engine.event_handlers.see(JOB, True, job(name, "1"))
         while engine.queue.done["Job"] + engine.queue.errors["Job"] < 2:  # noqa: ASYNC110 - what is waited for is a number
             await asyncio.sleep(0)
         worker.cancel()
@@ -177,11 +177,11 @@ def test_a_job_over_which_a_controller_fails_is_set_aside_and_told(monkeypatch: 
             ("Job", "odd", "uid-odd", "Quarantined")
         ]
         assert "ZeroDivisionError: ours" in told[0].message
-        assert engine.intake.quarantine.counts == {("Job", "reconciling"): 1.0}
+        assert engine.event_handlers.quarantine.counts == {("Job", "reconciling"): 1.0}
         assert {write.name for write in writer.writes} >= {"even-uid-even"}
 
-        engine.intake.see(JOB, False, job("odd", "1"))
-        assert not engine.intake.quarantine
+        engine.event_handlers.see(JOB, False, job("odd", "1"))
+        assert not engine.event_handlers.quarantine
 
     reconcile = job_controller.reconcile
     monkeypatch.setattr(job_controller, "reconcile", failing)
@@ -244,7 +244,7 @@ def test_others_have_their_turn_between_the_slices_of_a_large_job() -> None:
         engine = ControllerEngine(ControllerOptions(job_pods_at_once=10), writer, lambda _: None)
         await engine.begin()
         for raw in (large_job("large", 25), large_job("small", 2)):
-            engine.intake.see(JOB, True, raw)
+            engine.event_handlers.see(JOB, True, raw)
             admitted(engine, raw["metadata"]["name"])
 
         await job_looked_at(engine)
@@ -269,7 +269,7 @@ def test_two_pods_do_not_stand_in_line_behind_the_hundreds_of_a_large_job() -> N
         engine = ControllerEngine(ControllerOptions(), writer, lambda _: None)
         await engine.begin()
         for number, replicas in enumerate([400, 400, 400, 2]):
-            engine.intake.see(JOB, True, large_job(f"j{number}", replicas))
+            engine.event_handlers.see(JOB, True, large_job(f"j{number}", replicas))
             admitted(engine, f"j{number}")
         await asyncio.gather(*(engine._work(Key(JOB.name, f"default/j{number}")) for number in range(4)))
         return pods_of(writer)
@@ -285,7 +285,7 @@ def test_the_first_pod_that_is_refused_stops_the_slice() -> None:
         writer.refused = {f"large-w-{number}" for number in range(500)}
         engine = ControllerEngine(ControllerOptions(workers=4), writer, lambda _: None)
         await engine.begin()
-        engine.intake.see(JOB, True, large_job("large", 500))
+        engine.event_handlers.see(JOB, True, large_job("large", 500))
         admitted(engine, "large")
 
         with pytest.raises(ApiError):
@@ -303,11 +303,11 @@ def test_a_job_that_is_to_stay_for_ever_leaves_no_timer_when_it_is_gone() -> Non
         raw = job("j", "1")
         raw["spec"]["ttlSecondsAfterFinished"] = 2**31 - 1
         raw["status"] = {"state": {"phase": "Completed", "lastTransitionTime": "2099-01-01T00:00:00Z"}}
-        engine.intake.see(JOB, True, raw)
+        engine.event_handlers.see(JOB, True, raw)
         await settled(engine)
         assert len(engine.queue._timers) == 1
 
-        engine.intake.see(JOB, False, raw)
+        engine.event_handlers.see(JOB, False, raw)
 
         assert (engine.queue._timers, engine.queue._backoffs, engine._told, engine.store.jobs) == ({}, {}, {}, {})
 
@@ -330,15 +330,15 @@ def carried_out(*commands: dict[str, Any], gone: bool = False) -> tuple[list[Wri
         writer = Taken()
         engine = ControllerEngine(ControllerOptions(queue_command_namespaces=("ops",)), writer, told.append)
         await engine.begin()
-        engine.intake.see(QUEUE, True, queue("q"))
-        engine.intake.see(JOB, True, job("j", "1"))
+        engine.event_handlers.see(QUEUE, True, queue("q"))
+        engine.event_handlers.see(JOB, True, job("j", "1"))
         await settled(engine)
         writer.writes.clear()
         writer.gone = {"c"} if gone else set()
         for raw in commands:
-            engine.intake.see(COMMAND, True, raw)
+            engine.event_handlers.see(COMMAND, True, raw)
             await settled(engine)
-        assert engine.intake.commands == {}
+        assert engine.event_handlers.commands == {}
         return [write for write in writer.writes if isinstance(write, Delete | Patch)]
 
     return asyncio.run(story()), told
@@ -382,16 +382,16 @@ def test_a_command_or_queue_that_cannot_be_read_is_set_aside_until_it_changes() 
 
     async def story() -> None:
         await engine.begin()
-        engine.intake.see(QUEUE, True, {**queue("q"), "spec": {"weight": "heavy"}})
-        engine.intake.see(COMMAND, True, {**command("AbortJob", "Job", "j"), "target": "j"})
-        assert engine.intake.quarantine.counts == {("Queue", "decoding"): 1.0, ("Command", "decoding"): 1.0}
+        engine.event_handlers.see(QUEUE, True, {**queue("q"), "spec": {"weight": "heavy"}})
+        engine.event_handlers.see(COMMAND, True, {**command("AbortJob", "Job", "j"), "target": "j"})
+        assert engine.event_handlers.quarantine.counts == {("Queue", "decoding"): 1.0, ("Command", "decoding"): 1.0}
         assert [(tell.kind, tell.name, tell.reason) for tell in told] == [("Command", "c", "Quarantined")]
         assert "target" in told[0].message
 
-        engine.intake.see(QUEUE, True, queue("q"))
-        engine.intake.see(COMMAND, True, command("AbortJob", "Job", "j"))
+        engine.event_handlers.see(QUEUE, True, queue("q"))
+        engine.event_handlers.see(COMMAND, True, command("AbortJob", "Job", "j"))
         await settled(engine)
-        assert not engine.intake.quarantine
+        assert not engine.event_handlers.quarantine
 
     asyncio.run(story())
 

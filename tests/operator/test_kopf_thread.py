@@ -13,8 +13,8 @@ import pytest
 
 from volsched.kube.client.credentials import Source
 from volsched.operator import kopf_thread
-from volsched.operator.hearing import Hearing
 from volsched.operator.kopf_thread import PATIENCE_SECONDS, SETTLED_SECONDS, KopfThread
+from volsched.operator.watch_health import WatchHealth
 
 LONG = 24 * 3600.0
 """Seconds for which others have heard the API server."""
@@ -221,16 +221,16 @@ async def test_nobody_is_to_blame_while_the_api_server_is_away(playing: Callable
 
 def test_the_api_server_is_heard_as_long_as_something_new_is() -> None:
     now = 0.0
-    hearing = Hearing(lambda: now)
+    watch_health = WatchHealth(lambda: now)
     for last in range(1, 5):
         now = 60.0 * last
-        hearing.note(last)
-    assert hearing.seconds == 240.0
+        watch_health.note(last)
+    assert watch_health.seconds == 240.0
 
     now = 361.0
-    hearing.note(4)
-    assert hearing.seconds == 0.0
+    watch_health.note(4)
+    assert watch_health.seconds == 0.0
     now = 500.0
-    hearing.note(5)
+    watch_health.note(5)
     now = 530.0
-    assert hearing.seconds == 30.0
+    assert watch_health.seconds == 30.0

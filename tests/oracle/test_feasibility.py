@@ -16,11 +16,11 @@ from plugins.nodeorder.plugin import build as build_nodeorder
 from plugins.predicates.plugin import ARGUMENTS, build
 from volsched.framework.config.arguments import values_of
 from volsched.framework.config.configuration import Configuration, PluginOption
-from volsched.framework.engine.engine import FastEngine
+from volsched.framework.engine.fast import FastEngine
 from volsched.framework.plugin import Plugin
 from volsched.framework.registration import Accounts, Registrar
 from volsched.framework.session import Session
-from volsched.mirror.mirror import Mirror
+from volsched.mirror.apply import Mirror
 from volsched.mirror.settings import MirrorSettings
 from volsched.model.changes import Change
 from volsched.model.cluster import Cluster

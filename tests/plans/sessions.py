@@ -17,13 +17,13 @@ from volsched.framework.config.configuration import PluginOption
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import SessionClose
 from volsched.framework.session import Session
-from volsched.mirror.mirror import Mirror
+from volsched.mirror.apply import Mirror
 from volsched.mirror.settings import MirrorSettings
 from volsched.model import api
-from volsched.model.changes import BindFailed, Change, EvictFailed, Gone, KindServed, Put
+from volsched.model.api import native_groups as native
+from volsched.model.changes import BindFailed, Change, Deleted, EvictFailed, KindServed, Put
 from volsched.model.dra import api as dra
 from volsched.model.job import COMPLETED, RUNNING, JobInfo, PodGroupCondition
-from volsched.model.native import api as native
 from volsched.model.plan import (
     Bind,
     ClaimWrite,
@@ -45,7 +45,7 @@ from volsched.model.verdict import Verdict
 from volsched.registry import load_profile
 from volsched.scheduler import Profile, Scheduler
 from volsched.simulation.manifests import completed
-from volsched.simulation.result import waiting_verdict
+from volsched.simulation.result import waiting_refusal
 from volsched.testing.builders import SteadyClock
 
 Json: TypeAlias = dict[str, Any]
@@ -92,7 +92,7 @@ class Sessions:
         """Let an object be there no longer."""
         found = read(manifest)
         meta = found.metadata
-        self._changes.append(Gone(native.kind_of(found), meta.namespace, meta.name, meta.uid))
+        self._changes.append(Deleted(native.kind_of(found), meta.namespace, meta.name, meta.uid))
 
     def show_refused_binding(self, pod: Mapping[str, Any], node: str, message: str, retry_at: float | None) -> None:
         """Let the API server have refused to bind a pod to a node."""
@@ -118,14 +118,14 @@ class Sessions:
         """Yield why each pod of ours waits that has no node, and why each PodGroup does that has no pods."""
         cluster = self.mirror.cluster
         for task in sorted(cluster.tasks.values(), key=lambda task: task.key):
-            if task.spec.ours and task.status in _WAITING:
+            if task.spec.is_managed and task.status in _WAITING:
                 yield f"Pod/{task.key}", self._why(task)
         for job in sorted(cluster.jobs.values(), key=lambda job: job.key):
             if job.spec.has_group and not job.tasks and job.phase not in (RUNNING, COMPLETED):
                 yield f"PodGroup/{job.key}", self._why(job)
 
     def _why(self, of: TaskInfo | JobInfo) -> list[str | None]:
-        verdict: Verdict = waiting_verdict(self, of)
+        verdict: Verdict = waiting_refusal(self, of)
         return [verdict.step.value, verdict.plugin or None, verdict.reason, verdict.message]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from volsched.framework.config.configuration import Configuration, PluginOption
-from volsched.framework.engine.engine import FastEngine
+from volsched.framework.engine.fast import FastEngine
 from volsched.framework.registration import Accounts, Registrar
 from volsched.framework.session import Session
 from volsched.mirror import reading
@@ -29,7 +29,7 @@ class Lab:
 
     def __init__(self, *plugins: Any, engine: Callable[[Cluster], FastEngine] = FastEngine) -> None:
         self.cluster = Cluster()
-        self.cluster.queue_ledger.namespaces["default"] = {"kubernetes.io/metadata.name": "default"}
+        self.cluster.queue_cache.namespaces["default"] = {"kubernetes.io/metadata.name": "default"}
         self.templates = TemplateTable()
         self.plugins = plugins
         self.accounts = Accounts(self.cluster)
@@ -54,7 +54,7 @@ class Lab:
         features: Sequence[str] = (),
         **extended: Any,
     ) -> NodeInfo:
-        facts = NodeProperties(
+        properties = NodeProperties(
             name=name,
             uid=f"node-{name}",
             labels={HOST: name, **(labels or {})},
@@ -65,12 +65,12 @@ class Lab:
             terminating=terminating,
         )
         amounts = {"cpu": cpu, "memory": memory, "pods": pods, **extended}
-        self.cluster.node_ledger.put([(facts, {key: amount_of(key, value) for key, value in amounts.items()})])
+        self.cluster.node_cache.put([(properties, {key: amount_of(key, value) for key, value in amounts.items()})])
         return self.cluster.nodes[name]
 
     def namespace(self, name: str, **labels: str) -> None:
-        self.cluster.queue_ledger.namespaces[name] = {"kubernetes.io/metadata.name": name, **labels}
-        self.cluster.clocks.namespaces += 1
+        self.cluster.queue_cache.namespaces[name] = {"kubernetes.io/metadata.name": name, **labels}
+        self.cluster.clocks.namespace_generation += 1
 
     def pod(
         self,
@@ -96,7 +96,7 @@ class Lab:
         task.spec = PodProperties(labels=meta.labels, resource_claims=reading.resource_claims_of(pod))
         node = self.cluster.nodes[on] if on else None
         job = JobInfo(meta.namespace, meta.name)
-        self.cluster.queue_ledger.put_job(job)
+        self.cluster.queue_cache.put_job(job)
         task.job = job
         self.cluster.add_task(task, status or (TaskStatus.RUNNING if node else TaskStatus.PENDING), node)
         return task
@@ -162,16 +162,16 @@ class Lab:
         """Fail when a vector twin and its scalar form differ, to the bit."""
         session = self.session
         self.engine.nodes.columns.refresh()
-        self.engine.nodes.facts.refresh()
+        self.engine.nodes.properties.refresh()
         rows, every = self.engine.nodes.columns.all_rows, self.engine.nodes.all()
         nodes = self.cluster.rows
         for predicate in session.rules.nodes.predicates:
-            if predicate.vector is None or not predicate.speaks(task):
+            if predicate.vector is None or not predicate.applies_to_task(task):
                 continue
             expected = [predicate.ask(task, node) is None for node in nodes]
             assert predicate.vector(predicate.pod(task), every).tolist() == expected, predicate.fn
         for order in session.rules.nodes.node_orders:
-            if order.vector is not None and order.speaks(task):
+            if order.vector is not None and order.applies_to_task(task):
                 wanted = [order.ask(task, node) for node in nodes]
                 assert order.vector(order.pod(task), every).tolist() == wanted, order.fn
         for batch in session.rules.nodes.batch_orders:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from plugins import BUILDERS
-from volsched.model.changes import Change, Gone
+from volsched.model.changes import Change, Deleted
 from volsched.testing.builders import ClusterBuilder, a_cluster
 from volsched.testing.contract import decided_alike
 
@@ -73,7 +73,7 @@ def happenings() -> list[list[Change]]:
     """What changes between cycles: a pod ends, a node comes and one says something else of itself."""
     more: Any = a_cluster().node("n9", cpu="64", memory="64Gi", labels={HOST: "n9", ZONE: "b"}).changes()
     other: Any = a_cluster().node("plain", cpu="8", memory="32Gi", labels={HOST: "plain", ZONE: "b"}).changes()
-    return [[Gone("Pod", "default", "old-0", "pod-default-old-0")], [*more, *other], []]
+    return [[Deleted("Pod", "default", "old-0", "pod-default-old-0")], [*more, *other], []]
 
 
 @pytest.mark.parametrize("plugin", BUILDERS)

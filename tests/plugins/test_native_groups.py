@@ -15,8 +15,8 @@ from tests.plugins.capacity_card import clusters as card_worlds
 from tests.plugins.capacity_dra import test_capacity_dra as device_worlds
 from tests.plugins.crossquota import worlds as cross_worlds
 from tests.plugins.mgpu import clusters as shared_card_worlds
+from volsched.model.api import native_groups as native
 from volsched.model.changes import KindServed
-from volsched.model.native import api as native
 from volsched.model.plan import Bind
 from volsched.testing.builders import ClusterBuilder, a_cluster, a_group, a_member, a_native_group, a_pod, a_rig, put
 from volsched.testing.contract import ENGINES

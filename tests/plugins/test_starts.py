@@ -12,7 +12,7 @@ import pytest
 from tests.framework.dra.worlds import claim, device, device_class, exactly, held, part
 from tests.plugins.capacity_card.clusters import A
 from tests.plugins.predicates.test_devices import using
-from volsched.model.changes import Gone
+from volsched.model.changes import Deleted
 from volsched.testing.builders import ClusterBuilder, Rig, a_cluster, a_rig, puts
 
 GPU = "nvidia.com/gpu"
@@ -87,4 +87,4 @@ def test_an_update_goes_on_when_a_pod_of_the_old_version_has_gone(plugin: str, f
     bound = {**on.cycle().bindings, **on.cycle(*puts(*pods[first:])).bindings}
     assert list(bound) == ["new-0"]
 
-    assert list(on.cycle(Gone("Pod", "default", "old-0", "pod-default-old-0")).bindings) == ["new-1"]
+    assert list(on.cycle(Deleted("Pod", "default", "old-0", "pod-default-old-0")).bindings) == ["new-1"]

@@ -14,7 +14,7 @@ from tests.framework.dra.worlds import claim, device, device_class, exactly, par
 from tests.plugins.capacity_card.elastic import Elastic, elastic, world
 from tests.plugins.predicates.test_devices import using
 from tests.properties.lives import Property, Reader, Scenario
-from volsched.model.changes import Bound, Change, Gone
+from volsched.model.changes import Bound, Change, Deleted
 from volsched.model.cluster import Cluster
 from volsched.model.plan import Bind, Evict, PlanStep
 from volsched.model.pods.task import TaskInfo
@@ -153,9 +153,9 @@ class Takings(Scenario):
 
     def _goes(self, task: TaskInfo) -> None:
         """The pod is gone, and its claim; its controller makes another one."""
-        self.coming.append(Gone("Pod", "default", task.name, task.uid))
+        self.coming.append(Deleted("Pod", "default", task.name, task.uid))
         if self.kind == "devices":
-            self.coming.append(Gone("ResourceClaim", "default", task.name, f"uid-{task.name}"))
+            self.coming.append(Deleted("ResourceClaim", "default", task.name, f"uid-{task.name}"))
         self.births += 1
         group, job = self.made[task.name]
         start = len(self.world.objects)

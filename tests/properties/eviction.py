@@ -12,7 +12,7 @@ from plugins.proportion.shares import side_by_side
 from tests.actions.evictions import World, protected
 from tests.actions.rigs import conf
 from tests.properties.lives import Property, Reader, Scenario
-from volsched.model.changes import Bound, Change, EvictFailed, Gone
+from volsched.model.changes import Bound, Change, Deleted, EvictFailed
 from volsched.model.plan import Bind, Evict, PlanStep
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import TaskStatus
@@ -69,7 +69,7 @@ class Play(Scenario):
             if roll < self.refused:
                 came.append(EvictFailed(step.uid, "refused"))
             elif roll < self.refused + self.goes:
-                came.append(Gone("Pod", step.namespace, step.name, step.uid))
+                came.append(Deleted("Pod", step.namespace, step.name, step.uid))
             else:
                 self.leaving.append(step)
         return [*came, *self.arrive(next(self.arrivals, ClusterBuilder([])))]

@@ -17,8 +17,8 @@ from typing import Any, ClassVar, Literal, NamedTuple
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from volsched.framework.engine.engine import Engine, FastEngine
-from volsched.mirror.mirror import Mirror
+from volsched.framework.engine.fast import Engine, FastEngine
+from volsched.mirror.apply import Mirror
 from volsched.mirror.settings import MirrorSettings
 from volsched.model.changes import Change
 from volsched.model.cluster import Cluster
@@ -151,7 +151,7 @@ class Reader:
         """Why pods wait: each one's own refusal, else the one of its job."""
         found = {}
         for task in self.cluster.tasks.values():
-            if task.status is TaskStatus.PENDING and task.spec.ours:
+            if task.status is TaskStatus.PENDING and task.spec.is_managed:
                 refusal = task.refusal or (task.job.refusal if task.job else None)
                 found[task.key] = refusal.message if refusal else ""
         return found

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.properties.lives import Property, Reader, Scenario
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION, IN_KUBE_SCHEDULERS_PLACE
-from volsched.model.changes import Change, Gone
+from volsched.model.changes import Change, Deleted
 from volsched.model.job import JobInfo
 from volsched.model.plan import Bind, Evict, PlanStep
 from volsched.model.status import IS_READY
@@ -92,7 +92,7 @@ class Arrivals(Scenario):
                 spec = {**pod["spec"], "nodeName": step.node}
                 self.coming.append(shown({**pod, "spec": spec, "status": {"phase": "Running"}}))
             if isinstance(step, Evict):
-                self.coming.append(Gone("Pod", step.namespace, step.name, step.uid))
+                self.coming.append(Deleted("Pod", step.namespace, step.name, step.uid))
 
 
 def arrivals(name: str) -> st.SearchStrategy[Arrivals]:

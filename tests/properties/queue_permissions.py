@@ -178,25 +178,25 @@ class NothingForTheBarred(Property):
     def _wrongs(self, steps: list[PlanStep]) -> Iterator[str]:
         cluster = self.cluster
         for job in cluster.jobs.values():
-            if bool(job.barred) == self.scenario.realm.allows(job.queue, job.namespace):
-                yield f"{job} is judged wrongly: {job.barred!r}"
-            if job.barred and job.phase == INQUEUE:
+            if bool(job.blocked) == self.scenario.realm.allows(job.queue, job.namespace):
+                yield f"{job} is judged wrongly: {job.blocked!r}"
+            if job.blocked and job.phase == INQUEUE:
                 yield f"{job} is admitted"
-            if job.barred and any(task.nominated for task in job.waiting.values()):
+            if job.blocked and any(task.nominated for task in job.waiting.values()):
                 yield f"{job} is promised room"
         for step in steps:
-            if isinstance(step, Bind | LiftGate) and cluster.tasks[step.uid].job.barred:
+            if isinstance(step, Bind | LiftGate) and cluster.tasks[step.uid].job.blocked:
                 yield f"{step} for a barred job"
             if isinstance(step, Evict):
                 takes = next((task.job for task in cluster.tasks.values() if task.key == step.preemptor), None)
-                if takes is not None and takes.barred:
+                if takes is not None and takes.blocked:
                     yield f"{step} for a barred job"
         yield from self._demands()
 
     def _demands(self) -> Iterator[str]:
         wanted: dict[str, int] = {}
         for job in self.cluster.jobs.values():
-            if not job.barred:
+            if not job.blocked:
                 wanted[job.queue] = wanted.get(job.queue, 0) + len(job.waiting)
         for name, demand in QueueDemands(self.cluster).queues().items():
             if demand.waiting != wanted.get(name, 0):

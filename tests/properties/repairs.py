@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from actions.repair.rooms import ACCOUNT, LostRooms
 from tests.actions.rigs import conf
 from tests.properties.lives import Property, Scenario
-from volsched.model.changes import Change, Gone
+from volsched.model.changes import Change, Deleted
 from volsched.model.plan import Bind, PlanStep
 from volsched.model.values.resources import accumulate
 from volsched.testing.builders import ClusterBuilder, a_cluster, a_group, a_pod, put
@@ -93,7 +93,7 @@ class Losses(Scenario):
         for place in what["lost"] if self.bound else ():
             name = sorted(self.bound)[place % len(self.bound)]
             del self.bound[name]
-            self.coming.append(Gone("Pod", "default", name, self.pods[name]["metadata"]["uid"]))
+            self.coming.append(Deleted("Pod", "default", name, self.pods[name]["metadata"]["uid"]))
             self.made.append((self.session + what["made"], name))
             if not self.bound:
                 break

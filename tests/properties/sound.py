@@ -36,7 +36,7 @@ class Sound(Property):
         assert len({task.uid for task in bound}) == len(bound), "no pod is bound twice"
         for task in bound:
             assert task.status is TaskStatus.BINDING
-            assert task.spec.ours
+            assert task.spec.is_managed
             assert not task.spec.gated
             assert not task.spec.terminating
             assert not task.backing_off

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from tests.framework.dra.worlds import claim, device, device_class, exactly, part
 from tests.properties.lives import Reader, Scenario
 from volsched.model import api
-from volsched.model.changes import BindFailed, Change, Gone, Put
+from volsched.model.changes import BindFailed, Change, Deleted, Put
 from volsched.model.dra import api as dra
 from volsched.model.plan import Bind, Evict, LiftGate, ReleaseClaim, WriteGroupStatus, WritePodCondition
 from volsched.model.pods.task import ADMISSION_GATE, UNGATED
@@ -420,10 +420,10 @@ class World(Scenario):
         meta = item["metadata"]
         del self.objects[item["kind"], meta["name"]]
         if item["kind"] == "Node":
-            self.coming.append(Gone("ResourceSlice", "", f"of-{meta['name']}", ""))
+            self.coming.append(Deleted("ResourceSlice", "", f"of-{meta['name']}", ""))
         if item["kind"] == "Pod" and self.claims.pop(meta["name"], None) is not None:
-            self.coming.append(Gone("ResourceClaim", "default", meta["name"], f"uid-{meta['name']}"))
-        self.coming.append(Gone(item["kind"], meta.get("namespace", ""), meta["name"], meta["uid"]))
+            self.coming.append(Deleted("ResourceClaim", "default", meta["name"], f"uid-{meta['name']}"))
+        self.coming.append(Deleted(item["kind"], meta.get("namespace", ""), meta["name"], meta["uid"]))
 
     def drop(self, kind: str, number: int) -> None:
         found = self.of(kind)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.properties.lives import Property, Reader, Scenario
 from volsched.model import api
-from volsched.model.changes import Change, Gone, Put
+from volsched.model.changes import Change, Deleted, Put
 from volsched.model.conditions import LOST_PODS, RESERVATION_RELEASED
 from volsched.model.plan import PlanStep, RecordEvent, WriteGroupStatus, WriteNativeStatus, WritePodCondition
 
@@ -53,7 +53,7 @@ class OfTenants(Scenario):
         self._inner.carry_out(reader)
 
     def _moved(self, change: Change) -> Change:
-        if isinstance(change, Gone) and change.kind in _NAMESPACED:
+        if isinstance(change, Deleted) and change.kind in _NAMESPACED:
             return replace(change, namespace=self.owners[change.name])
         if isinstance(change, Put) and type(change.object).__name__ in _NAMESPACED:
             return Put(self._of_tenant(change.object))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from volsched.mirror.mirror import Mirror
+from volsched.mirror.apply import Mirror
 from volsched.quota.demand import QueueDemands
 from volsched.testing.builders import ClusterBuilder, a_cluster, put
 

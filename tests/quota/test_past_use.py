@@ -30,7 +30,7 @@ class Board:
 
     def __init__(self, past: QueuePast | None = None) -> None:
         self.cluster = Cluster()
-        self.cluster.queue_ledger.put_queue(QueueProperties("q"), past)
+        self.cluster.queue_cache.put_queue(QueueProperties("q"), past)
         self.held: dict[str, int] = {}
         self.past = PastUse(self.cluster, HALF_LIFE, lambda _: self.held)
 
@@ -38,7 +38,7 @@ class Board:
         """Open a session, change what is held, and close it."""
         self.past.settle(now)
         self.held = {CARD: cards} if cards else {}
-        self.cluster.clocks.queue_tree += 1
+        self.cluster.clocks.queue_tree_generation += 1
         self.past.settle(now)
 
     def used(self, now: float) -> float:

@@ -14,8 +14,8 @@ from tests.framework.dra.worlds import claim, device, device_class, exactly, hel
 from tests.mirror import objects
 from tests.plugins.predicates.test_devices import using
 from volsched.framework.dra.amounts import Amount
-from volsched.mirror.mirror import Mirror
-from volsched.model.changes import Change, Gone
+from volsched.mirror.apply import Mirror
+from volsched.model.changes import Change, Deleted
 from volsched.model.plan import WriteQueueStatus
 from volsched.model.queues.queue import levels
 from volsched.model.status import IS_ALLOCATED
@@ -152,7 +152,7 @@ def test_a_claim_that_pods_share_counts_once_in_each_queue_and_once_above() -> N
     assert told["b"] == {**cpu(1), "deviceclass/gpu": "2"}
     assert told["above"] == told["root"] == {**cpu(3), "deviceclass/gpu": "2"}
     [one] = [task for task in rig.cluster.tasks.values() if task.name == "one"]
-    assert said(rig.cycle(Gone("Pod", "default", "one", one.uid)))["a"] == {**cpu(1), "deviceclass/gpu": "2"}
+    assert said(rig.cycle(Deleted("Pod", "default", "one", one.uid)))["a"] == {**cpu(1), "deviceclass/gpu": "2"}
 
 
 def test_devices_count_from_the_moment_that_they_are_chosen_and_as_what_they_are_shown_to_be() -> None:
@@ -173,7 +173,7 @@ def test_what_was_said_is_not_said_again_and_changes_are_said_where_they_matter(
     assert said(rig.cycle()) == {}
 
     [task] = [task for task in rig.cluster.tasks.values() if task.name == "two-0"]
-    told = said(rig.cycle(Gone("Pod", "default", "two-0", task.uid)))
+    told = said(rig.cycle(Deleted("Pod", "default", "two-0", task.uid)))
 
     assert told == {"b": cpu(0), "above": cpu(1), "root": cpu(1)}
 
@@ -209,7 +209,7 @@ def test_a_queue_that_is_made_again_is_told_again() -> None:
     rig = a_rig(a_tree().job("one", 1, queue="a", cpu="1"), CONFIGURATION)
     rig.cycle()
 
-    assert said(rig.cycle(Gone("Queue", "", "a", "queue--a"))) == {"above": cpu(0), "root": cpu(0)}
+    assert said(rig.cycle(Deleted("Queue", "", "a", "queue--a"))) == {"above": cpu(0), "root": cpu(0)}
     [made] = a_cluster().queue("a", parent="above").changes()
     assert said(rig.cycle(made)) == {"a": cpu(1), "above": cpu(1), "root": cpu(1)}
 
@@ -221,7 +221,7 @@ def test_what_a_job_holds_is_said_of_the_queue_in_which_it_was_placed_until_that
     [moved] = a_cluster().group("one", "b", 2).changes()
 
     assert said(rig.cycle(moved)) == {}
-    assert said(rig.cycle(Gone("Queue", "", "a", "queue--a"))) == {"b": cpu(2)}
+    assert said(rig.cycle(Deleted("Queue", "", "a", "queue--a"))) == {"b": cpu(2)}
 
 
 def test_only_queues_that_something_changed_in_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volsched.mirror.mirror import Mirror
-from volsched.model.changes import Gone
+from volsched.mirror.apply import Mirror
+from volsched.model.changes import Deleted
 from volsched.model.queues.queue import QueueInfo, QueueProperties, levels
 from volsched.quota.tree import QueueTree, Tree
 from volsched.testing.builders import a_queue, put
@@ -25,7 +25,7 @@ def test_queues_that_come_move_and_go_are_followed() -> None:
     mirror.apply([put(a_queue("b", parent="dept"))])
     assert (tree.is_parent("a"), tree.below("dept")) == (False, ("a", "b"))
 
-    mirror.apply([Gone("Queue", "", "a", ""), Gone("Queue", "", "b", "")])
+    mirror.apply([Deleted("Queue", "", "a", ""), Deleted("Queue", "", "b", "")])
     assert (tree.is_parent("dept"), tree.below("dept")) == (False, ())
 
 

@@ -96,7 +96,7 @@ def test_a_job_in_another_queue_takes_along_what_it_holds() -> None:
     stage = Stage(a_tree())
     held = stage.session.account("held", lambda cluster: QueueUsageObserver(cluster, above=True))
 
-    stage.cluster.queue_ledger.set_job_queue(stage.cluster.jobs["default/run-a"], "b")
+    stage.cluster.queue_cache.set_job_queue(stage.cluster.jobs["default/run-a"], "b")
 
     assert shown(held, stage.cluster) == recounted(stage.cluster, above=True)
     assert held.by("a") == {}
@@ -117,14 +117,14 @@ def test_accounts_that_follow_are_those_that_are_made_anew(above: bool, data: An
             spec = {"parent": data.draw(st.sampled_from(PARENTS))}
             stage.apply(put(a_queue(name, **spec)))
         elif what == "drop":
-            stage.mirror.cluster.queue_ledger.remove_queue(name)
+            stage.mirror.cluster.queue_cache.remove_queue(name)
         elif what == "job":
             given_job = a_cluster().job(f"j{number}", 2, queue=name, cpu=1)
             given_job.objects[0]["spec"]["minResources"] = {"cpu": "5"}
             stage.apply(*given_job.changes())
         elif what == "move" and jobs:
             job = data.draw(st.sampled_from(jobs))
-            stage.cluster.queue_ledger.set_job_queue(job, name)
+            stage.cluster.queue_cache.set_job_queue(job, name)
         elif tasks:
             task = data.draw(st.sampled_from(tasks))
             statement = stage.session.statement()

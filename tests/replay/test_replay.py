@@ -17,7 +17,7 @@ from volsched.replay.runner import Replay, ReplaySettings
 from volsched.replay.summary import CARDS, summary_of
 from volsched.replay.trace import parse_trace
 from volsched.simulation.documents import InputError, documents_in
-from volsched.simulation.manifests import Inventory, take_stock
+from volsched.simulation.manifests import Inventory, read_inventory
 
 HEADER = f"name,queue,submit_s,duration_s,declared_s,pods,priority,{CARDS}\n"
 FIFO = """
@@ -45,7 +45,7 @@ def queues(*names: str) -> str:
 
 
 def stock(text: str) -> Inventory:
-    return take_stock(documents_in("test", text))
+    return read_inventory(documents_in("test", text))
 
 
 def play(cluster: str, lines: str, configuration: str = FIFO) -> dict[str, JobRecord]:

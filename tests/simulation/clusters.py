@@ -7,7 +7,7 @@ from typing import Any
 
 from volsched import registry
 from volsched.simulation.documents import Document
-from volsched.simulation.manifests import Inventory, take_stock
+from volsched.simulation.manifests import Inventory, read_inventory
 from volsched.simulation.result import result_of
 from volsched.simulation.runner import Simulation, SimulationSettings, simulate
 
@@ -22,7 +22,7 @@ tiers:
 
 
 def stock(*manifests: Manifest) -> Inventory:
-    return take_stock([Document("test", f"document {n}", raw) for n, raw in enumerate(manifests, start=1)])
+    return read_inventory([Document("test", f"document {n}", raw) for n, raw in enumerate(manifests, start=1)])
 
 
 def simulation(*manifests: Manifest, config: str = LEAN, **settings: Any) -> Simulation:

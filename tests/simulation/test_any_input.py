@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.simulation.clusters import LEAN, Manifest, group, node, pod, queue, volcano_job, workload
 from volsched import registry
 from volsched.simulation.documents import Document, InputError, read_documents
-from volsched.simulation.manifests import Inventory, subject_of, take_stock
+from volsched.simulation.manifests import Inventory, read_inventory, subject_of
 from volsched.simulation.result import result_of
 from volsched.simulation.runner import SimulationSettings, simulate
 from volsched.validation.objects import problems_of
@@ -100,7 +100,7 @@ def taken(world: list[Any]) -> Inventory | None:
         Document("test", f"document {n}", raw) for n, raw in enumerate(world, start=1) if isinstance(raw, dict)
     ]
     try:
-        return take_stock(documents)
+        return read_inventory(documents)
     except InputError as error:
         if not error.problems or not all(problem.message for problem in error.problems):
             raise AssertionError("refused without a reason") from error
@@ -128,7 +128,7 @@ def test_any_edit_of_a_file_is_read_or_refused_with_a_reason(tmp_path_factory: A
     file = tmp_path_factory.getbasetemp() / "edited.yaml"
     file.write_bytes(whole[:at] + put + whole[at + len(put) :])
     try:
-        take_stock(read_documents([str(file)]))
+        read_inventory(read_documents([str(file)]))
     except InputError as error:
         if not all(str(problem).startswith(str(file)) for problem in error.problems):
             raise AssertionError("refused without the file") from error

@@ -10,14 +10,14 @@ import pytest
 from tests.simulation.clusters import LEAN, Manifest, node, placed, pod, pod_spec, workload
 from volsched import registry
 from volsched.simulation.documents import Document, InputError
-from volsched.simulation.manifests import Inventory, take_stock
+from volsched.simulation.manifests import Inventory, read_inventory
 from volsched.simulation.result import result_of
 from volsched.simulation.runner import SimulationSettings, simulate
 
 
 def at_max(*manifests: Manifest) -> Inventory:
     documents = [Document("test", f"document {n}", raw) for n, raw in enumerate(manifests, start=1)]
-    return take_stock(documents, at_max=True)
+    return read_inventory(documents, at_max=True)
 
 
 def pods(*manifests: Manifest) -> Counter[str]:
@@ -164,5 +164,5 @@ def test_without_it_neither_counts() -> None:
             (workload("Deployment", "web", 2), autoscaler("Deployment", "web", 5), cron_job("report"), pod("p"))
         )
     ]
-    found = take_stock(documents)
+    found = read_inventory(documents)
     assert [type(item).__name__ for item in found.objects] == ["Deployment", "Pod"]

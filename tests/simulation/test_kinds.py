@@ -14,7 +14,7 @@ from tests.simulation.clusters import Manifest, node, pod, pod_spec, workload
 from volsched.framework.validation import Fault
 from volsched.simulation.documents import Document, InputError, read_documents
 from volsched.simulation.kinds import Why, judged
-from volsched.simulation.manifests import Inventory, take_stock
+from volsched.simulation.manifests import Inventory, read_inventory
 
 
 def thing(version: Any, kind: Any, **rest: Any) -> Manifest:
@@ -27,7 +27,7 @@ def verdict(version: Any, kind: Any, **rest: Any) -> Why | str | None:
 
 
 def read(folder: Path, **options: bool) -> Inventory:
-    return take_stock(read_documents([str(folder)]), **options)
+    return read_inventory(read_documents([str(folder)]), **options)
 
 
 def put(folder: Path, **files: Any) -> Path:
@@ -226,12 +226,12 @@ def test_a_file_that_was_named_has_to_hold_objects(tmp_path: Path) -> None:
 
 
 def read_and_take(file: Path) -> Inventory:
-    return take_stock(read_documents([str(file)]))
+    return read_inventory(read_documents([str(file)]))
 
 
 def test_nothing_is_left_out_of_an_ordinary_input() -> None:
     documents = [Document("test", f"document {n}", raw) for n, raw in enumerate((node("n"), pod("p")))]
-    found = take_stock(documents)
+    found = read_inventory(documents)
     assert not found.left_out
     assert found.doubts == []
 
@@ -250,9 +250,9 @@ def test_unknown_fields_are_doubts_and_with_strict_faults() -> None:
         "test: document 2: CronJob/default/x: spec.jobTemplate.spec.paralelism: unknown field; "
         "did you mean parallelism?",
     ]
-    assert list(map(str, take_stock(documents).doubts)) == said
+    assert list(map(str, read_inventory(documents).doubts)) == said
     with pytest.raises(InputError) as caught:
-        take_stock(documents, strict=True)
+        read_inventory(documents, strict=True)
     assert list(map(str, caught.value.problems)) == said
 
 
@@ -274,5 +274,5 @@ def test_any_document_is_read_left_out_or_refused_with_a_reason(
 
 def test_a_service_account_beside_pods_does_not_keep_them_from_their_nodes() -> None:
     manifests = [node("n"), thing("v1", "ServiceAccount"), {**pod("p"), "spec": pod_spec()}]
-    found = take_stock([Document("test", f"document {n}", raw) for n, raw in enumerate(manifests)])
+    found = read_inventory([Document("test", f"document {n}", raw) for n, raw in enumerate(manifests)])
     assert [type(item).__name__ for item in found.objects] == ["Node", "Pod"]

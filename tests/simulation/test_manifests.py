@@ -11,19 +11,19 @@ import pytest
 from tests.simulation.clusters import group, node, pod, queue, stock, volcano_job, workload
 from volsched.model import api
 from volsched.simulation.documents import InputError, read_documents
-from volsched.simulation.manifests import completed, decode, derived_uid, take_stock
+from volsched.simulation.manifests import completed, decode, derived_uid, read_inventory
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\n"
 
 
 def faults(*paths: str | Path) -> list[str]:
     with pytest.raises(InputError) as caught:
-        take_stock(read_documents([str(path) for path in paths]))
+        read_inventory(read_documents([str(path) for path in paths]))
     return [str(problem) for problem in caught.value.problems]
 
 
 def names(*paths: str | Path) -> list[str]:
-    return [found.metadata.name for found in take_stock(read_documents([str(path) for path in paths])).objects]
+    return [found.metadata.name for found in read_inventory(read_documents([str(path) for path in paths])).objects]
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le"])
@@ -73,7 +73,7 @@ def test_documents_lists_and_lists_of_one_kind_are_taken_apart(tmp_path: Path) -
 def test_times_without_quotes_stay_texts(tmp_path: Path) -> None:
     file = tmp_path / "p.yaml"
     file.write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: p, creationTimestamp: 2026-01-31T10:00:00Z}\n")
-    (found,) = take_stock(read_documents([str(file)])).objects
+    (found,) = read_inventory(read_documents([str(file)])).objects
     assert found.metadata.creation_timestamp == "2026-01-31T10:00:00Z"
 
 

@@ -28,7 +28,7 @@ def a_run(most: int) -> Any:
 
 
 def refused(run: Any) -> set[tuple[str, str]]:
-    return {(event.namespace, event.name) for _, event in run.world.history.events if event.reason == NO_MEMORY}
+    return {(event.namespace, event.name) for _, event in run.api_server.history.events if event.reason == NO_MEMORY}
 
 
 def test_within_the_bound_nothing_is_refused() -> None:
@@ -47,4 +47,4 @@ def test_the_command_has_the_flag_of_the_scheduler(tmp_path: Path) -> None:
 def test_above_it_the_newest_that_hold_nothing_are_refused_of_whoever_has_most() -> None:
     run = a_run(100 * 1024)
     assert {namespace for namespace, _ in refused(run)} == {"hog"}
-    assert run.world.pods["honest/p"].spec.node_name == "n"
+    assert run.api_server.pods["honest/p"].spec.node_name == "n"

@@ -65,8 +65,8 @@ def test_a_volume_that_was_made_counts_as_one_of_its_driver_in_later_cycles() ->
     world = [node("n1"), csi_node("n1", 1), storage_class(**LATE), claim("a", storageClassName="fast")]
 
     found = simulation(*world, claim("b", storageClassName="fast"), user("a"))
-    assert [bind.name for _, bind in found.world.history.binds] == ["a"]
-    made = found.world.volumes[found.world.claims["default/a"].spec.volume_name]
+    assert [bind.name for _, bind in found.api_server.history.binds] == ["a"]
+    made = found.api_server.volumes[found.api_server.claims["default/a"].spec.volume_name]
     assert made.spec.csi is not None
     assert (made.spec.csi.driver, made.spec.csi.volume_handle) == ("csi.example", made.metadata.name)
 
@@ -133,10 +133,10 @@ def test_two_claims_do_not_share_a_volume_and_the_smaller_one_is_taken_first() -
 
     found = simulation(*world, *claims, user("a"), user("b"), user("c"))
 
-    assert {key: made.spec.volume_name for key, made in found.world.claims.items()} == {
+    assert {key: made.spec.volume_name for key, made in found.api_server.claims.items()} == {
         "default/a": "small", "default/b": "large", "default/c": ""
     }  # fmt: skip
-    assert len(found.world.history.binds) == 2
+    assert len(found.api_server.history.binds) == 2
 
 
 def test_a_volume_that_waits_for_no_node_is_reached_from_one_zone_alone() -> None:
@@ -227,9 +227,9 @@ def test_a_volume_of_the_pods_own_goes_with_the_pod_and_gives_its_storage_back()
 
     found = simulation(*world, pod("low", volumes=own), job, config=PREEMPTING % "false")
 
-    assert [evict.name for _, evict in found.world.history.evictions] == ["low"]
-    assert [bind.name for _, bind in found.world.history.binds] == ["low", "late-w-0"]
-    assert len(found.world.volumes) == 1
+    assert [evict.name for _, evict in found.api_server.history.evictions] == ["low"]
+    assert [bind.name for _, bind in found.api_server.history.binds] == ["low", "late-w-0"]
+    assert len(found.api_server.volumes) == 1
     assert found.mirror.cluster.storage.capacities["default/pool-fast"].capacity == "3Gi"
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from volsched.simulation import yaml_texts
 from volsched.simulation.documents import InputError, documents_in
-from volsched.simulation.manifests import take_stock
+from volsched.simulation.manifests import read_inventory
 from volsched.simulation.yaml_texts import parsed
 
 
@@ -65,7 +65,7 @@ def test_each_item_of_a_list_has_its_own() -> None:
         "- {apiVersion: v1, kind: Namespace, metadata: {name: a}}\n"
         "- {apiVersion: v1, kind: Namespace, metadata: {name: x, name: b}}\n"
     )
-    stock = take_stock(documents_in("test", text))
+    stock = read_inventory(documents_in("test", text))
     assert [str(doubt) for doubt in stock.doubts] == [
         "test: document 1, item 1: Namespace/a: kind: is given twice, again in line 3; the last value counts",
         "test: document 1, item 2: Namespace/b: metadata.name: is given twice, again in line 6; the last value counts",

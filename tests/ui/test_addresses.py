@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.manifests.rendering import MANIFESTS
 from tests.ui.worlds import read
 from volsched.ui.server import Ui
-from volsched.ui.still import StillCluster
+from volsched.ui.static_cluster import StaticCluster
 
 ODD = (
     "",
@@ -44,11 +44,11 @@ QUERIES = (
 
 
 @pytest.fixture(scope="module")
-def still() -> StillCluster:
-    return StillCluster(read(MANIFESTS / "examples"), schedules=True)
+def still() -> StaticCluster:
+    return StaticCluster(read(MANIFESTS / "examples"), schedules=True)
 
 
-def statuses(cluster: StillCluster, addresses: Iterable[str]) -> dict[str, int]:
+def statuses(cluster: StaticCluster, addresses: Iterable[str]) -> dict[str, int]:
     """Ask for addresses, as they are written; what is sent for ever is left at once."""
 
     async def ask() -> dict[str, int]:
@@ -67,7 +67,7 @@ def quoted(text: str) -> str:
 
 
 @pytest.mark.parametrize("odd", ODD, ids=lambda odd: ascii(odd)[:12])
-def test_odd_addresses_are_answered_or_refused(still: StillCluster, odd: str) -> None:
+def test_odd_addresses_are_answered_or_refused(still: StaticCluster, odd: str) -> None:
     addresses = [place.replace("{}", quoted(odd)) for place in (*PLACES, *QUERIES)]
     found = statuses(still, [address for address in addresses if not address.endswith("/explanation") or odd == "\x00"])
     assert {status for status in found.values() if status >= 500} == set(), found
@@ -76,6 +76,6 @@ def test_odd_addresses_are_answered_or_refused(still: StillCluster, odd: str) ->
 @given(st.text(st.characters(codec="utf-8"), max_size=60), st.sampled_from((*PLACES[:-1], *QUERIES)))
 @settings(max_examples=100)
 def test_any_text_in_an_address_is_answered_or_refused(text: str, place: str) -> None:
-    cluster = StillCluster(read(MANIFESTS / "examples"), schedules=False)
+    cluster = StaticCluster(read(MANIFESTS / "examples"), schedules=False)
     found = statuses(cluster, [place.replace("{}", quoted(text))])
     assert max(found.values()) < 500, found

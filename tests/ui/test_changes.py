@@ -9,9 +9,9 @@ import pytest
 
 from tests.manifests.rendering import MANIFESTS
 from tests.ui.worlds import GPU, group, known_of, made, node, pod, queue, read
-from volsched.asking.diff import diff
-from volsched.asking.known import KnownCluster
-from volsched.asking.records import Figures, QueueState
+from volsched.diagnose.cluster_snapshot import ClusterSnapshot
+from volsched.diagnose.diff import diff
+from volsched.diagnose.records import Figures, QueueState
 from volsched.model import api
 from volsched.ui.changes import ChangeError, changed, limits_of, models_of
 
@@ -34,7 +34,7 @@ def rich() -> api.Queue:
     return found
 
 
-def in_queue(known: KnownCluster, name: str) -> api.Queue:
+def in_queue(known: ClusterSnapshot, name: str) -> api.Queue:
     return next(each for each in known.objects if isinstance(each, api.Queue) and each.metadata.name == name)
 
 

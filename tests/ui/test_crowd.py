@@ -14,10 +14,10 @@ from tests.manifests.rendering import MANIFESTS
 from tests.ui.worlds import read
 from volsched.kube.serve.reviews import Person
 from volsched.ui import server as ui_server
-from volsched.ui.people import WHOLE
+from volsched.ui.access import WHOLE
 from volsched.ui.questions import AT_ONCE, MOST_WAITING
 from volsched.ui.server import Ui
-from volsched.ui.still import StillCluster
+from volsched.ui.static_cluster import StaticCluster
 
 pytestmark = pytest.mark.process  # a question is answered by a process of its own
 
@@ -38,7 +38,7 @@ Ask = Callable[..., Awaitable[int]]
 
 def serving(story: Callable[[Ui, Ask], Awaitable[None]]) -> None:
     async def told() -> None:
-        ui = Ui(StillCluster(read(MANIFESTS / "examples"), schedules=False), Named())  # type: ignore[arg-type]
+        ui = Ui(StaticCluster(read(MANIFESTS / "examples"), schedules=False), Named())  # type: ignore[arg-type]
         runner = web.AppRunner(ui.application(), handler_cancellation=True, shutdown_timeout=1.0)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0)

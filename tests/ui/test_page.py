@@ -25,7 +25,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 from tests.manifests.rendering import MANIFESTS, ROOT
 from tests.ui.links import headers_of, link_in
 from tools import chromium
-from tools.controlplane.controlplane import free_port
+from tools.controlplane.plane import free_port
 from tools.playground import Playground
 
 pytestmark = pytest.mark.process
@@ -328,8 +328,8 @@ def test_in_a_cluster_the_api_server_says_who_may_see_what(playground: Playgroun
     """With the rights of the component, so these are enough to read what the page shows."""
     kubectl, system = playground._kubectl, "volsched-system"
     kubectl("apply", "-f", str(MANIFESTS / "rbac/ui/rights.yaml"), "-f", str(MANIFESTS / "base/ui/reader.yaml"))
-    people = ("reader", "stranger", "teammate")
-    for name in people:
+    access = ("reader", "stranger", "teammate")
+    for name in access:
         kubectl("create", "serviceaccount", "-n", system, name)
     for name in ("reader", "teammate"):
         bind = ("create", "clusterrolebinding", name, "--clusterrole=volsched-ui-reader")
@@ -337,7 +337,7 @@ def test_in_a_cluster_the_api_server_says_who_may_see_what(playground: Playgroun
     kubectl("create", "clusterrolebinding", "sees", "--clusterrole=cluster-admin", f"--serviceaccount={system}:reader")
     role = ("create", "rolebinding", "-n", "language", "teammate", "--clusterrole=view")
     kubectl(*role, f"--serviceaccount={system}:teammate")
-    tokens = {name: kubectl("create", "token", "-n", system, name).strip() for name in people}
+    tokens = {name: kubectl("create", "token", "-n", system, name).strip() for name in access}
     kubeconfig = playground.folder / "ui.kubeconfig"
     kubeconfig.write_text(playground._kubeconfig_for("volsched-ui"))
 

@@ -8,12 +8,12 @@ import pytest
 
 from tests.manifests.rendering import MANIFESTS
 from tests.ui.worlds import picture_of, read
-from volsched.asking.cards import NodeCards
-from volsched.asking.records import QueueState
+from volsched.diagnose.cards import NodeCards
+from volsched.diagnose.records import QueueState
+from volsched.ui.access import WHOLE
 from volsched.ui.pages import VIEWS, Pages, tree
-from volsched.ui.people import WHOLE
 from volsched.ui.picture import Picture
-from volsched.ui.scoped import seen_by
+from volsched.ui.redaction import seen_by
 
 
 @pytest.fixture(scope="module")

@@ -24,8 +24,8 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 from tests.manifests.rendering import MANIFESTS, ROOT
 from tests.ui.links import headers_of, link_in
 from tools import chromium
-from tools.controlplane.controlplane import free_port
-from volsched.ui.still import SCHEDULED
+from tools.controlplane.plane import free_port
+from volsched.ui.static_cluster import SCHEDULED
 
 EXAMPLES = MANIFESTS / "examples"
 WITHIN = 30_000

@@ -7,13 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from volsched.asking.known import KnownCluster
+from volsched.diagnose.cluster_snapshot import ClusterSnapshot
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION
 from volsched.model import api
-from volsched.model.changes import Change, Gone, Put
+from volsched.model.changes import Change, Deleted, Put
+from volsched.simulation.api_server import SimulatedApiServer
 from volsched.simulation.documents import read_documents
-from volsched.simulation.manifests import Inventory, completed, decode, take_stock
-from volsched.simulation.world import World
+from volsched.simulation.manifests import Inventory, completed, decode, read_inventory
 from volsched.ui.picture import Live, Picture
 
 GPU = "nvidia.com/gpu"
@@ -64,25 +64,25 @@ def queue(name: str, **capability: str) -> api.ApiObject:
     return made("Queue", name, version="scheduling.volcano.sh/v1beta1", spec={"weight": 1, "capability": quota})
 
 
-def known_of(objects: Iterable[api.ApiObject], configuration: str = DEFAULT_CONFIGURATION) -> KnownCluster:
+def known_of(objects: Iterable[api.ApiObject], configuration: str = DEFAULT_CONFIGURATION) -> ClusterSnapshot:
     """Return a cluster of these objects."""
-    return KnownCluster(tuple(objects), configuration)
+    return ClusterSnapshot(tuple(objects), configuration)
 
 
-def read(*files: Path) -> KnownCluster:
+def read(*files: Path) -> ClusterSnapshot:
     """Return the cluster of manifests."""
-    inventory = take_stock(read_documents([str(file) for file in files]))
-    return KnownCluster(tuple(inventory.objects), inventory.chosen_configuration() or DEFAULT_CONFIGURATION)
+    inventory = read_inventory(read_documents([str(file) for file in files]))
+    return ClusterSnapshot(tuple(inventory.objects), inventory.chosen_configuration() or DEFAULT_CONFIGURATION)
 
 
-def live_of(known: KnownCluster) -> Live:
+def live_of(known: ClusterSnapshot) -> Live:
     """Return a cluster that is followed, as its controllers have made it of these objects."""
     live = Live(replace(known, objects=()))
-    live.take(World(Inventory(objects=list(known.objects)), known.scheduler_names).begin())
+    live.take(SimulatedApiServer(Inventory(objects=list(known.objects)), known.scheduler_names).begin())
     return live
 
 
-def picture_of(known: KnownCluster) -> Picture:
+def picture_of(known: ClusterSnapshot) -> Picture:
     """Return what is seen of it at first."""
     return live_of(known).look(NOW)
 
@@ -95,4 +95,4 @@ def puts(*objects: api.ApiObject) -> Sequence[Change]:
 def gone(found: api.ApiObject) -> Change:
     """Return the change by which an object goes."""
     meta = found.metadata
-    return Gone(type(found).__name__, meta.namespace, meta.name, meta.uid)
+    return Deleted(type(found).__name__, meta.namespace, meta.name, meta.uid)

@@ -24,7 +24,7 @@ from volsched.model.errors import ObjectError
 from volsched.model.queues.allowed_namespaces import ALLOWED_NAMESPACES
 from volsched.model.queues.allowed_namespaces import FIELD as ALLOWED_FIELD
 from volsched.simulation.documents import read_documents
-from volsched.simulation.manifests import completed, decode, subject_of, take_stock
+from volsched.simulation.manifests import completed, decode, read_inventory, subject_of
 from volsched.validation.objects import problems_of
 from volsched.validation.problems import Problem
 from volsched.validation.volcano_keys import NOT_READ
@@ -431,7 +431,7 @@ def test_objects_that_break_no_rule_have_no_problems() -> None:
 
 
 def test_the_examples_have_no_errors() -> None:
-    found = take_stock(read_documents([str(EXAMPLES)])).objects
+    found = read_inventory(read_documents([str(EXAMPLES)])).objects
     assert [p for p in problems_of(found, subject_of) if p.severity == "error"] == []
     assert stock(TEAM).objects
 
@@ -585,7 +585,7 @@ WAITING = "volcano.sh/sla-waiting-time"
 def test_a_waiting_time_is_warned_about_where_it_reaches_no_group(on: tuple[str, ...], key: str, read: bool) -> None:
     deployment = changed(workload("Deployment", "w", 1), *on, "annotations", to={key: "1h"})
 
-    [made] = simulation(deployment).world.groups.values()
+    [made] = simulation(deployment).api_server.groups.values()
 
     assert (key in made.metadata.annotations) is read
     assert [p.field for p in problems(deployment)] == ([] if read else [f"{'.'.join(on)}.annotations[{key}]"])
@@ -594,7 +594,7 @@ def test_a_waiting_time_is_warned_about_where_it_reaches_no_group(on: tuple[str,
 def test_a_waiting_time_of_a_bare_pod_is_warned_about() -> None:
     lone = changed(pod("p"), "metadata", "annotations", to={WAITING: "1h"})
 
-    [made] = simulation(lone).world.groups.values()
+    [made] = simulation(lone).api_server.groups.values()
 
     assert made.metadata.annotations == {}
     [found] = problems(lone)

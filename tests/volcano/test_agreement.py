@@ -12,11 +12,11 @@ import pytest
 from tests.properties.lives import profile_of
 from tests.volcano.worlds import World, worlds
 from volsched.framework.config.configuration import PluginOption
-from volsched.framework.engine.engine import FastEngine
+from volsched.framework.engine.fast import FastEngine
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import SessionClose
 from volsched.framework.session import Session
-from volsched.mirror.mirror import Mirror
+from volsched.mirror.apply import Mirror
 from volsched.model.plan import Bind, Evict, StepRecorder
 from volsched.model.status import TaskStatus
 from volsched.scheduler import Scheduler

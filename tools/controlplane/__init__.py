@@ -10,9 +10,9 @@
 from tools.controlplane.beginnings import Manifests
 from tools.controlplane.binaries import Binaries, find_binaries
 from tools.controlplane.client import ApiClient
-from tools.controlplane.controlplane import ControlPlane
 from tools.controlplane.errors import ApiServerError, BuildError, ControlPlaneError, KubectlError, StartError
 from tools.controlplane.objects import a_binding, a_node, a_pod
+from tools.controlplane.plane import ControlPlane
 from tools.controlplane.stages import FAIL_AFTER, RUN_FOR, START_AFTER, STOP_AFTER
 
 __all__ = [

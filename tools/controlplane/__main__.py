@@ -26,9 +26,9 @@ from pathlib import Path
 from typing import IO
 
 from tools.controlplane.binaries import cache_folder, find_binaries, print_progress
-from tools.controlplane.controlplane import READY_WITHIN_SECONDS, ControlPlane
 from tools.controlplane.errors import ControlPlaneError, StartError
 from tools.controlplane.objects import a_node
+from tools.controlplane.plane import READY_WITHIN_SECONDS, ControlPlane
 
 DEFAULT_FOLDER = Path(".volsched-cluster")
 

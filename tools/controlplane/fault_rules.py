@@ -151,12 +151,12 @@ class FaultRule:
 
     @property
     def hits(self) -> int:
-        """How many requests it has met."""
+        """Return how many requests it has met."""
         return self._hits
 
     @property
     def is_spent(self) -> bool:
-        """Whether it has met as many requests as it was made for."""
+        """True if it has met as many requests as it was made for."""
         return self._left is not None and self._hits >= self._left
 
     def matches(self, method: str, path: str, *, is_watch: bool) -> bool:

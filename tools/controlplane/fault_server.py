@@ -80,7 +80,7 @@ class FaultServer:
 
     @property
     def port(self) -> int:
-        """The port it listens on."""
+        """Return the port it listens on."""
         port: int = self._listener.getsockname()[1]
         return port
 
@@ -208,12 +208,12 @@ class Watch:
 
     @property
     def is_armed(self) -> bool:
-        """Whether a fault has met it."""
+        """True if a fault has met it."""
         return self.fault is not None
 
     @property
     def is_due(self) -> bool:
-        """Whether the fault is to happen now."""
+        """True if the fault is to happen now."""
         return self.is_armed and self._events_left == 0
 
     def arm(self, fault: WatchFault) -> None:

@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Self, TypeVar
 from urllib.parse import urlsplit
 
-from tools.controlplane.controlplane import ControlPlane
 from tools.controlplane.credentials import write_kubeconfig
 from tools.controlplane.fault_rules import (
     BlackHole,
@@ -46,6 +45,7 @@ from tools.controlplane.fault_rules import (
 )
 from tools.controlplane.fault_server import FaultServer
 from tools.controlplane.lifetime import Startable
+from tools.controlplane.plane import ControlPlane
 from tools.controlplane.request_counts import RequestCounts
 from tools.patience import PATIENCE
 
@@ -108,7 +108,7 @@ class FaultProxy(Startable):
 
     @property
     def url(self) -> str:
-        """Where clients find it."""
+        """Return where clients find it."""
         return f"https://127.0.0.1:{self._running.port}"
 
     def kubeconfig(self) -> Path:
@@ -160,7 +160,7 @@ class FaultProxy(Startable):
 
     @property
     def open_watches(self) -> int:
-        """How many watches are open."""
+        """Return how many watches are open."""
         return self._call_soon(lambda: len(self._running.watches))
 
     # -------------------------------------------------------------------------------------------------- inside

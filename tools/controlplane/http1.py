@@ -40,12 +40,12 @@ class Head:
 
     @property
     def is_chunked(self) -> bool:
-        """Whether the body comes in chunks."""
+        """True if the body comes in chunks."""
         return b"chunked" in (self.value(b"transfer-encoding") or b"").lower()
 
     @property
     def length(self) -> int | None:
-        """The body's length in bytes, None when the head does not tell."""
+        """Return the body's length in bytes, None when the head does not tell."""
         value = self.value(b"content-length")
         return None if value is None else int(value)
 
@@ -59,17 +59,17 @@ class HttpRequest:
 
     @cached_property
     def method(self) -> str:
-        """The method, in capitals."""
+        """Return the method, in capitals."""
         return self._target[0]
 
     @cached_property
     def path(self) -> str:
-        """The path without the query."""
+        """Return the path without the query."""
         return self._target[1].partition("?")[0]
 
     @cached_property
     def is_watch(self) -> bool:
-        """Whether it asks the API server for a watch."""
+        """True if it asks the API server for a watch."""
         query = self._target[1].partition("?")[2]
         asked = "watch" in query and parse_qs(query).get("watch", ["false"])[0] in {"1", "true"}
         return self.method == "GET" and asked

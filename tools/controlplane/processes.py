@@ -27,17 +27,17 @@ class ServerProcess:
 
     @property
     def pid(self) -> int:
-        """The process id."""
+        """Return the process id."""
         return self._popen.pid
 
     @property
     def status(self) -> int | None:
-        """The exit status, None while it runs; a signal's number is negative."""
+        """Return the exit status, None while it runs; a signal's number is negative."""
         return self._popen.poll()
 
     @property
     def is_running(self) -> bool:
-        """Whether it has not ended."""
+        """True if it has not ended."""
         return self.status is None
 
     def log_tail(self, size: int = 3000) -> str:
@@ -103,7 +103,7 @@ class ProcessSet:
                     env=os.environ | (environment or {}),
                     start_new_session=True,
                 )
-            self._tell_guard(f"add {popen.pid}")
+            self._notify_guard(f"add {popen.pid}")
             process = self._running[name] = ServerProcess(name, words, log, popen)
         return process
 
@@ -119,13 +119,13 @@ class ProcessSet:
                 process.wait(grace)
         process.signal(signal.SIGKILL)
         process.wait()
-        self._tell_guard(f"remove {process.pid}")
+        self._notify_guard(f"remove {process.pid}")
 
     def stop_all(self) -> None:
         """Kill every program, last started first, and let the guard go."""
         for name in reversed(list(self._running)):
             self.stop(name)
-        self._tell_guard("done")
+        self._notify_guard("done")
         if self._guard and self._guard.stdin:
             self._guard.stdin.close()
             self._guard.wait()
@@ -145,9 +145,9 @@ class ProcessSet:
                 start_new_session=True,
             )
             for folder in self._temporary:
-                self._tell_guard(f"scratch {folder}")
+                self._notify_guard(f"scratch {folder}")
 
-    def _tell_guard(self, line: str) -> None:
+    def _notify_guard(self, line: str) -> None:
         if self._guard and self._guard.stdin:
             with contextlib.suppress(BrokenPipeError):
                 self._guard.stdin.write(f"{line}\n".encode())

@@ -56,7 +56,7 @@ class Images:
     # -- each image ---------------------------------------------------------------------------------------------------
 
     def _pause(self) -> Path:
-        """What holds a pod's namespaces: busybox asleep."""
+        """Return what holds a pod's namespaces: busybox asleep."""
         lines = 'FROM scratch\nCOPY busybox /busybox\nENTRYPOINT ["/busybox", "sleep", "2147483647"]\n'
         return self._built(PAUSE, lines, self._parts.packages / "bin")
 

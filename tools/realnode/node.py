@@ -276,7 +276,7 @@ def _pod_network() -> dict[str, Any]:
 
 
 def _hierarchies() -> list[Path]:
-    """Where a folder makes a cgroup: each hierarchy of version 1, or the one of version 2."""
+    """Return where a folder makes a cgroup: each hierarchy of version 1, or the one of version 2."""
     if (_CGROUPS / "cgroup.controllers").exists():
         return [_CGROUPS]
     return [path for path in sorted(_CGROUPS.iterdir()) if path.name != "unified" and path.is_dir()]

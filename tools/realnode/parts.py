@@ -68,7 +68,7 @@ class Parts:
 
     @property
     def overlay(self) -> str:
-        """A line of shell that puts the packages in place."""
+        """Return a line of shell that puts the packages in place."""
         return f"mount -t overlay overlay -o ro,lowerdir={self.packages}/usr:/usr /usr"
 
 
@@ -132,7 +132,7 @@ def _debootstrap(packages: Path, folder: Path) -> None:
 
 
 def _mirror() -> str:
-    """The mirror that this machine's apt uses, else Debian's own."""
+    """Return the mirror that this machine's apt uses, else Debian's own."""
     try:
         sites = debian.output_of("apt-get", "indextargets", "--format", "$(SITE)").splitlines()
     except BuildError:

@@ -34,7 +34,7 @@ _VERBS: Final = {
     "man": ("volsched.cli.man", "Print the manual page."),
     "version": ("volsched.cli.version", "Print the version."),
 }
-"""Of each verb: the module whose command of the same name it is, and what it does in one line."""
+"""The module of each verb's command, and its description in one line."""
 
 SETTINGS: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
 
@@ -42,7 +42,7 @@ EXIT_INVALID: Final = 2
 """The input or the configuration is invalid."""
 
 EXIT_BUG: Final = 70
-"""Something happened that nobody foresaw (EX_SOFTWARE)."""
+"""The exit status of an unforeseen failure (EX_SOFTWARE)."""
 
 
 class _VisibleError(click.ClickException):

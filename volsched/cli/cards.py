@@ -1,4 +1,4 @@
-"""``volsched cards``: which accelerator cards nodes offer, under the names that quotas and requests are written in."""
+"""``volsched cards``: the accelerator cards of nodes, by the names in quotas and requests."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from volsched.asking.cards import card_names_in
 from volsched.cli.inputs import in_force
 from volsched.cli.inputs.flags import output_flag
 from volsched.cli.inputs.look import is_of_quotas, keeps_tables, look
@@ -16,10 +15,11 @@ from volsched.cli.output import print_result, report, width
 from volsched.cli.printing import say, show
 from volsched.cli.views.moves import show_moves
 from volsched.cli.views.quotas import by_name, sections
+from volsched.diagnose.cards import card_names_in
 from volsched.framework.quota_report import STRANDED_CARDS, QuotaTable
 from volsched.model import api
 from volsched.model.cards.amounts import whole
-from volsched.model.cards.stock import Stock, stock_of
+from volsched.model.cards.inventory import CardInventory, card_inventory_of
 from volsched.model.changes import Put
 from volsched.simulation.manifests import Inventory
 from volsched.simulation.table import section, text_of
@@ -78,14 +78,14 @@ def cards(paths: tuple[str, ...], output: str, *, stranded: bool, number: int | 
     inventory = read_manifests(paths) if paths else None
     found = _configuration(inventory, flags)
     nodes = inventory.of(api.Node) if inventory is not None else _nodes(flags)
-    stock = stock_of(nodes, card_names_in(found.profile.configuration).name_of)
+    card_inventory = card_inventory_of(nodes, card_names_in(found.profile.configuration).name_of)
     tables = _tables(inventory, found, flags)
     if stranded:
         _show_stranded(tables, output)
     elif output == "table":
-        show(_page(stock, tables))
+        show(_page(card_inventory, tables))
     else:
-        print_result({**_result(stock), **by_name(tables)}, output)
+        print_result({**_result(card_inventory), **by_name(tables)}, output)
 
 
 def _show_stranded(tables: Sequence[QuotaTable], output: str) -> None:
@@ -121,47 +121,48 @@ def _of_everybody(flags: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _tables(inventory: Inventory | None, found: in_force.InForce, flags: Mapping[str, Any]) -> Sequence[QuotaTable]:
-    """Return the quotas of other plugins; none where no configuration is known, or has none of these plugins."""
+    """Return the quotas of other plugins; none without a configuration, or without such plugins in it."""
     if not found.origin or not keeps_tables(found):
         return ()
     return [table for table in look(inventory, found, _of_everybody(flags)).tables if is_of_quotas(table)]
 
 
-def _result(stock: Stock) -> dict[str, Any]:
+def _result(card_inventory: CardInventory) -> dict[str, Any]:
     return {
         "nodes": {
-            node: {card.name: whole(card.amount) for card in offered.cards} for node, offered in stock.nodes.items()
+            node: {card.name: whole(card.amount) for card in offered.cards}
+            for node, offered in card_inventory.nodes.items()
         },
-        "total": {card: whole(amount) for card, amount in stock.totals.items()},
-        "resourceNames": dict(stock.resources),
-        "warnings": [{"node": node, "message": message} for node, message in stock.warnings],
+        "total": {card: whole(amount) for card, amount in card_inventory.totals.items()},
+        "resourceNames": dict(card_inventory.resources),
+        "warnings": [{"node": node, "message": message} for node, message in card_inventory.warnings],
     }
 
 
-def _page(stock: Stock, tables: Sequence[QuotaTable]) -> str:
+def _page(card_inventory: CardInventory, tables: Sequence[QuotaTable]) -> str:
     parts = [
-        *section("Cards", _cards(stock), width()),
-        *section("Nodes", _offers(stock), width()),
+        *section("Cards", _cards(card_inventory), width()),
+        *section("Nodes", _offers(card_inventory), width()),
         *sections(tables, width()),
-        *section("Warnings", _warnings(stock), width()),
+        *section("Warnings", _warnings(card_inventory), width()),
     ]
-    return text_of(parts[1:] if stock.totals else ["No node offers cards.", *parts])
+    return text_of(parts[1:] if card_inventory.totals else ["No node offers cards.", *parts])
 
 
-def _cards(stock: Stock) -> Iterator[Sequence[str]]:
+def _cards(card_inventory: CardInventory) -> Iterator[Sequence[str]]:
     yield "CARD", "TOTAL", "NODES", "RESOURCE"
-    for card, amount in stock.totals.items():
-        nodes = sum(1 for offered in stock.nodes.values() if offered.find(card))
-        yield card, str(whole(amount)), str(nodes), stock.resources[card]
+    for card, amount in card_inventory.totals.items():
+        nodes = sum(1 for offered in card_inventory.nodes.values() if offered.find(card))
+        yield card, str(whole(amount)), str(nodes), card_inventory.resources[card]
 
 
-def _offers(stock: Stock) -> Iterator[Sequence[str]]:
+def _offers(card_inventory: CardInventory) -> Iterator[Sequence[str]]:
     yield "NODE", "CARD", "CARDS", "RESOURCE"
-    for node, offered in stock.nodes.items():
+    for node, offered in card_inventory.nodes.items():
         for card in offered.cards:
             yield node, card.name, str(whole(card.amount)), card.resource
 
 
-def _warnings(stock: Stock) -> Iterator[Sequence[str]]:
+def _warnings(card_inventory: CardInventory) -> Iterator[Sequence[str]]:
     yield "NODE", "WHAT IS WRONG"
-    yield from stock.warnings
+    yield from card_inventory.warnings

@@ -15,7 +15,7 @@ _VARIABLE: Final = "_VOLSCHED_COMPLETE"
 
 _NO_FILES: Final = 4
 _FILES: Final = 0
-"""How kubectl is told whether file names may be meant (the directives of cobra)."""
+"""The directives of cobra: whether kubectl completes file names as well."""
 
 
 @click.command(context_settings=SETTINGS)

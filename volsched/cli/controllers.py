@@ -226,7 +226,7 @@ def options_from(flags: dict[str, Any]) -> Any:
 
 
 def _controllers(given: Sequence[str]) -> tuple[str, ...]:
-    """Return the controllers that are switched on; raises click.UsageError for names that nobody has."""
+    """Return the controllers that are switched on; raises click.UsageError for unknown names."""
     from volsched.operator.options import CONTROLLERS, ELSEWHERE, EVERY, is_on  # noqa: PLC0415
 
     words = _split(given)
@@ -241,7 +241,7 @@ def _controllers(given: Sequence[str]) -> tuple[str, ...]:
 
 
 def _absent(given: Sequence[str]) -> list[str]:
-    """What `--controllers` states of controllers that are not here."""
+    """Return the names in `--controllers` of controllers that volsched lacks."""
     from volsched.operator.options import ELSEWHERE  # noqa: PLC0415
 
     return [f"--controllers={word}" for word in _split(given) if word.lstrip("+-") in ELSEWHERE]

@@ -8,16 +8,16 @@ from typing import Any, Final
 
 import click
 
-from volsched.asking.diff import SORTS
-from volsched.asking.diff import diff as compared
-from volsched.asking.known import KnownCluster
-from volsched.asking.records import Difference, document
-from volsched.asking.restarting import without_nodes
 from volsched.cli.inputs.flags import output_flag
 from volsched.cli.inputs.known import Progress, configured, known, known_flags
 from volsched.cli.inputs.sources import read_manifests
 from volsched.cli.output import print_result, width
 from volsched.cli.printing import say
+from volsched.diagnose.cluster_snapshot import ClusterSnapshot
+from volsched.diagnose.diff import SORTS
+from volsched.diagnose.diff import diff as compared
+from volsched.diagnose.records import Difference, document
+from volsched.diagnose.restarted_pods import without_nodes
 from volsched.garbage import little_garbage
 from volsched.simulation.manifests import identity_of
 from volsched.simulation.table import Row, section
@@ -88,7 +88,7 @@ def _sorts(text: str) -> set[str]:
     return wanted
 
 
-def _without(found: KnownCluster, removed: tuple[str, ...]) -> KnownCluster:
+def _without(found: ClusterSnapshot, removed: tuple[str, ...]) -> ClusterSnapshot:
     """Leave objects out; the pods of a node that goes are made again. Raises click.UsageError for what is not there."""
     identities = {_written(identity_of(each)): identity_of(each) for each in found.objects}
     for name in removed:

@@ -9,8 +9,6 @@ from typing import Any, Final
 import click
 import msgspec
 
-from volsched.asking.known import KnownCluster
-from volsched.asking.records import KINDS, Explanation, Subject, document
 from volsched.cli.inputs.asked import EXIT_NOT_FOUND, asked_of
 from volsched.cli.inputs.flags import output_flag
 from volsched.cli.inputs.known import Progress, known, known_flags
@@ -19,6 +17,8 @@ from volsched.cli.names import asked_about, namespaces
 from volsched.cli.output import print_result, report, width
 from volsched.cli.printing import show
 from volsched.cli.views.explanation import page
+from volsched.diagnose.cluster_snapshot import ClusterSnapshot
+from volsched.diagnose.records import KINDS, Explanation, Subject, document
 from volsched.garbage import little_garbage
 
 EXIT_WAITS: Final = 3
@@ -95,12 +95,12 @@ def explain(
 
 
 def _worked_out(
-    subject: Subject, of: KnownCluster, progress: Progress, nodes: bool, help_seconds: float
+    subject: Subject, of: ClusterSnapshot, progress: Progress, nodes: bool, help_seconds: float
 ) -> Explanation:
     """Explain by sessions that are run here; ends when there is no such object."""
-    from volsched.asking.advice import advise  # noqa: PLC0415 - completion of names, which has to be quick, needs none
-    from volsched.asking.explain import NotFoundError, find, not_run  # noqa: PLC0415
-    from volsched.asking.explain import explain as explained  # noqa: PLC0415 - as above
+    from volsched.diagnose.advice import advise  # noqa: PLC0415 - completion of names, which has to be quick, needs none
+    from volsched.diagnose.explain import NotFoundError, find, not_run  # noqa: PLC0415
+    from volsched.diagnose.explain import explain as explained  # noqa: PLC0415 - as above
 
     stage = of.stage()
     simulation = stage.run(progress.cycle)

@@ -39,7 +39,7 @@ def page(root: click.Command) -> Iterator[str]:
 
 
 def _context(command: click.Command, name: str, parent: click.Context | None = None) -> click.Context:
-    """Return the context in which a verb would run: the names of its help option come from there, and stay."""
+    """Return the context in which a verb would run: it has the names of its help option."""
     return command.context_class(command, parent=parent, info_name=name, **command.context_settings)
 
 
@@ -65,7 +65,7 @@ def _command(context: click.Context) -> Iterator[str]:
 
 
 def _paragraphs(command: click.Command) -> list[str]:
-    """Return the paragraphs of a command's help; click's mark of what is not to be wrapped stays in front."""
+    """Return the paragraphs of a command's help; click's mark for unwrapped text stays in front."""
     return inspect.cleandoc(command.help or "").split("\n\n")
 
 
@@ -80,7 +80,7 @@ def _text(paragraphs: list[str]) -> Iterator[str]:
 
 
 def _line(text: str) -> str:
-    """Return a line of text, of which nothing is taken for a macro."""
+    """Return a line of text, safe from roff macros."""
     escaped = _inline(text)
     return f"\\&{escaped}" if escaped[:1] in ".'" else escaped
 

@@ -23,11 +23,11 @@ PATIENCE_SECONDS: Final = 3.0
 _CLUSTER_WIDE: Final = ("Queue", "Namespace")
 _JOB: Final = "job"
 _KINDS: Final = {"pod": "Pod", "podgroup": "PodGroup", "queue": "Queue"}
-"""The kinds of objects that `explain` is asked about, but for Jobs, of which there are two."""
+"""The kinds of objects of `explain`, except Jobs, of which there are two."""
 
 
 def of_kind(kind: str) -> Complete:
-    """Return what completes names of objects of a kind that has no namespace, none that was given already."""
+    """Return the completion of names of a kind without a namespace, without names that were given already."""
 
     def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
         given = context.params.get(parameter.name or "") or ()
@@ -82,7 +82,7 @@ def _jobs() -> list[Resource]:
 
 
 def _beginning(incomplete: str, resources: Sequence[Resource], context: click.Context) -> list[str]:
-    """Return the names that begin so, in the namespace of `-n` where there is one and the kind has one."""
+    """Return the names with this prefix, in the namespace of `-n` if there is one and the kind has one."""
     namespace = context.params.get("namespace") or ""
     found = _listed(resources, namespace, context)
     names = {name for where, name in found if where in ("", namespace or where)}
@@ -90,7 +90,7 @@ def _beginning(incomplete: str, resources: Sequence[Resource], context: click.Co
 
 
 def _listed(resources: Sequence[Resource], namespace: str, context: click.Context) -> list[tuple[str, str]]:
-    """Return namespace and name of each object; none when there is no cluster, or it does not answer or refuses."""
+    """Return namespace and name of each object; none without a cluster that answers."""
     from volsched.kube.client.credentials import Source, is_there  # noqa: PLC0415 - as above
 
     source = Source(*(context.params.get(name) or "" for name in ("kubeconfig", "kube_context", "master")))

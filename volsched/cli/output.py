@@ -1,4 +1,4 @@
-"""What all verbs share: how faults are reported, and in which forms an answer comes."""
+"""The common output of verbs: reports of faults, and the forms of an answer."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from volsched.model.values.visible import visible, visible_lines
 
 
 def say(*lines: str, err: bool = False) -> None:
-    """Print lines. What users wrote may be in them, and shows there as one line without effect on a terminal."""
+    """Print lines. Text of users in them shows as one line without effect on a terminal."""
     show("".join(f"{visible(line)}\n" for line in lines), err=err)
 
 

@@ -1,4 +1,4 @@
-"""``volsched queue list`` and ``volsched queue describe``: what queues may hold, what they hold, and who holds it."""
+"""``volsched queue list`` and ``volsched queue describe``: limits and usage of queues, with the jobs that use them."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _not_found(name: str, usage: Usage) -> NoReturn:
 
 
 class _CountedQueues:
-    """What was read, and the accounts that follow from it."""
+    """The read objects, and the accounts that follow from them."""
 
     def __init__(self, paths: Sequence[str], flags: dict[str, Any]) -> None:
         check_source(paths, flags)
@@ -132,12 +132,12 @@ class _CountedQueues:
 
     @property
     def about(self) -> queue_view.About:
-        """What is shown beside the accounts: where the configuration is from, and the arguments of capacity-card."""
+        """Data beside the accounts: the source of the configuration, and the arguments of capacity-card."""
         return queue_view.About(self._in_force.origin, self._in_force.arguments_of(in_force.CAPACITY_CARD) or {})
 
     @property
     def footer(self) -> str:
-        """What is to be shown below a page: with what was counted, where that is not plain."""
+        """Return the text below a page: the counted configuration, if that is not obvious."""
         if self._in_force.doubt:
             return self._in_force.doubt
         if not self._in_force.origin:
@@ -162,7 +162,7 @@ class _CountedQueues:
             report(text, "warning")
 
     def problems(self, name: str) -> list[str]:
-        """What is wrong in annotations of cards: in those of a queue, and of its jobs and their pods."""
+        """Faults of annotations of cards: in those of a queue, and of its jobs and their pods."""
         use = self.seen.usage.queues[name]
         return queue_view.problems_of(
             use, self.seen.objects, Surroundings(self.seen.objects, self._in_force.arguments_of)

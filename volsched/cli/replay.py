@@ -125,7 +125,7 @@ def replay(  # noqa: PLR0913 - a parameter for each flag
 
 
 def _jobs(trace: str | None, inventory: Inventory, *, past: bool) -> list[ReplayJob]:
-    """Return all jobs; what the inventory has of them is taken out of it, and PriorityClasses come in."""
+    """Return all jobs; those of the inventory are taken out of it, and PriorityClasses come in."""
     scheduler = SCHEDULER_NAMES[0]
     try:
         jobs = annotated_jobs(inventory, scheduler)

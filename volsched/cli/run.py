@@ -32,10 +32,10 @@ from volsched.model.pods.limits import DEFAULT as DEFAULT_POD_LIMITS
 from volsched.model.pods.limits import KEPT_BYTES
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
-"""Who answers to this name alone stands in kube-scheduler's place: its Lease, its plain pods, its preemption."""
+"""The name that alone makes volsched replace kube-scheduler: its Lease, its plain pods, its preemption."""
 
 VOLCANO: Final = "volcano"
-"""Who answers to this name stands in the place of Volcano's scheduler, and makes the queues that have to exist."""
+"""The name that makes volsched replace Volcano's scheduler, and make the built-in queues."""
 
 VOLCANO_PERIOD_SECONDS: Final = 1.0
 """Volcano's sessions are so far apart (its `--schedule-period`), and jobs that are made together share one."""
@@ -227,14 +227,14 @@ def options_from(flags: dict[str, Any]) -> Any:
 
 
 def _settle(given: float | None, names: tuple[str, ...]) -> float:
-    """How long changes wait for others, in seconds; in the place of Volcano's scheduler its sessions are apart."""
+    """Return the time in which changes wait for others, in seconds; in Volcano's place sessions have its period."""
     if given is not None:
         return given
     return VOLCANO_PERIOD_SECONDS if names == (VOLCANO,) else 0.0
 
 
 def _lease_namespace(names: tuple[str, ...]) -> str:
-    """Where the Lease is: a namespace that there is wherever a scheduler of these names runs."""
+    """Return where the Lease is: a namespace that there is wherever a scheduler of these names runs."""
     from volsched.kube.client.credentials import namespace_of_service_account  # noqa: PLC0415
 
     if names == (DEFAULT_SCHEDULER,):

@@ -8,13 +8,13 @@ from typing import Final
 
 import click
 
-from volsched.asking.known import KnownCluster
 from volsched.cli.inputs.configuration import profile_of
 from volsched.cli.inputs.flags import files_flag, kept_bytes_flag, output_flag, strict_flag
 from volsched.cli.inputs.known import Progress, snapshot_in
 from volsched.cli.inputs.sources import read_manifests
 from volsched.cli.output import print_result, report, width
 from volsched.cli.printing import say, show
+from volsched.diagnose.cluster_snapshot import ClusterSnapshot
 from volsched.model.pods.limits import KEPT_BYTES
 from volsched.ports import CycleReport
 from volsched.simulation import result as results
@@ -125,7 +125,7 @@ def simulate(  # noqa: PLR0913 - a parameter for each flag
     sys.exit(EXIT_PENDING if fail_on_pending and result["pending"] else 0)
 
 
-def _names_of(replayed: KnownCluster | None) -> tuple[str, ...]:
+def _names_of(replayed: ClusterSnapshot | None) -> tuple[str, ...]:
     return replayed.scheduler_names if replayed is not None else SCHEDULER_NAMES
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
-from volsched.asking import snapshot as snapshots
-from volsched.asking.anonymous import anonymised
 from volsched.cli import EXIT_INVALID
 from volsched.cli.inputs.known import Progress, known, known_flags
 from volsched.cli.output import report
+from volsched.diagnose import snapshot as snapshots
+from volsched.diagnose.anonymous import anonymised
 from volsched.garbage import little_garbage
 
 

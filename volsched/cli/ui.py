@@ -9,20 +9,20 @@ from typing import Any, Final
 
 import click
 
-from volsched.asking.known import KnownCluster
 from volsched.cli.inputs import in_force
 from volsched.cli.inputs.configuration import BUILT_IN_COUNTS
 from volsched.cli.inputs.flags import SETTINGS
 from volsched.cli.inputs.known import Progress, known, known_flags, snapshot_in
 from volsched.cli.inputs.sources import EXIT_CLUSTER
 from volsched.cli.output import refuse, report
+from volsched.diagnose.cluster_snapshot import ClusterSnapshot
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION
 from volsched.kube.serve.listeners import parse_address
 from volsched.model.errors import ConfigError, VolschedError
 from volsched.simulation.runner import SCHEDULER_NAMES
 
 LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
-"""Hosts that this machine alone reaches; in a request to the page no others may be named."""
+"""Loopback hosts; in a request to the page no others may be named."""
 
 
 @click.command(context_settings=SETTINGS)
@@ -84,15 +84,15 @@ def _check(paths: Sequence[str], address: str, *, auth: bool) -> None:
 
 def _serve_still(paths: Sequence[str], flags: Mapping[str, Any], address: str) -> None:
     from volsched.ui.program import serve_still  # noqa: PLC0415 - `volsched --help` needs none of this
-    from volsched.ui.still import StillCluster  # noqa: PLC0415
+    from volsched.ui.static_cluster import StaticCluster  # noqa: PLC0415
 
     progress = Progress()
     found = known(paths, flags, progress)
     try:
-        cluster = StillCluster(found, schedules=snapshot_in(paths) is None, on_cycle=progress.cycle)
+        cluster = StaticCluster(found, schedules=snapshot_in(paths) is None, on_cycle=progress.cycle)
     except ConfigError as error:
         refuse(error, found.origin)
-    _run(serve_still(cluster, address, _tell_link))
+    _run(serve_still(cluster, address, _report_link))
 
 
 def _serve_cluster(flags: Mapping[str, Any], address: str, *, auth: bool) -> None:
@@ -102,10 +102,10 @@ def _serve_cluster(flags: Mapping[str, Any], address: str, *, auth: bool) -> Non
     in_force.check_flags((), flags)
     configured = _configured(flags)
     source = Source(flags["kubeconfig"], flags["kube_context"], flags["master"])
-    _run(serve(source, configured, address, _tell_link, with_access=auth))
+    _run(serve(source, configured, address, _report_link, with_access=auth))
 
 
-def _tell_link(link: str) -> None:
+def _report_link(link: str) -> None:
     report(f"serving {link}", "note")
 
 
@@ -123,7 +123,7 @@ def _run(serving: Coroutine[Any, Any, None]) -> None:
         sys.exit(EXIT_CLUSTER)
 
 
-def _configured(flags: Mapping[str, Any]) -> KnownCluster:
+def _configured(flags: Mapping[str, Any]) -> ClusterSnapshot:
     """Return the configuration in force, without any objects yet."""
     counts = in_force.configuration(None, flags)
     if counts.doubt:
@@ -132,4 +132,4 @@ def _configured(flags: Mapping[str, Any]) -> KnownCluster:
         report(f"{counts.refusal}; {BUILT_IN_COUNTS}", "warning")
     names = tuple(dict.fromkeys(flags["scheduler_names"])) or counts.names or SCHEDULER_NAMES
     queue = flags["default_queue"] or counts.default_queue or "default"
-    return KnownCluster((), counts.text or DEFAULT_CONFIGURATION, counts.origin, names, queue)
+    return ClusterSnapshot((), counts.text or DEFAULT_CONFIGURATION, counts.origin, names, queue)

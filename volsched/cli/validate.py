@@ -114,7 +114,7 @@ def _given_twice(document: Document) -> Iterator[Problem]:
 
 
 def _of_document(document: Document, objects: list[api.ApiObject]) -> Iterator[Problem]:
-    """Yield what keeps an object from being read; one that can be read is added to the others."""
+    """Yield the reasons why an object cannot be read; a readable one is added to the others."""
     try:
         found = completed(decode(document.raw))
     except ObjectError as error:

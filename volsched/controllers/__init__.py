@@ -1,4 +1,4 @@
-"""What controllers make of workloads, Queues and Volcano Jobs: pure rules, without a clock and without a cluster.
+"""The rules of controllers for workloads, Queues and Volcano Jobs: pure, without a clock and without a cluster.
 
-`volsched controllers` carries them out against an API server (`volsched.operator`); a simulation plays them in memory.
+`volsched controllers` carries them out against an API server (`volsched.operator`); a simulation does so in memory.
 """

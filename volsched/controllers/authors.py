@@ -1,10 +1,10 @@
-"""Which fields of a PodGroup others have edited, and which are ours.
+"""The fields of a PodGroup that others have edited, and those that are ours.
 
-A PodGroup that we make has an annotation with a digest of each field that we wrote last. A field that is not so any
-more was edited by others, and is ours again once they set it back. Digests take little room whatever is inherited.
+A PodGroup that we make has an annotation with a digest of each field that we wrote last. A field that differs was
+edited by others, and is ours again once they set it back. Digests take little room whatever is inherited.
 
 A PodGroup without that annotation was made by Volcano's controllers, by an older version of ours, or for a Job. There
-the API server's `metadata.managedFields` tell who wrote the value of a field last
+the API server's `metadata.managedFields` name the last writer of each field
 (https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management).
 """
 
@@ -24,20 +24,20 @@ WRITTEN: Final = "volsched.io/last-written"
 """The annotation that has the digests of what we wrote."""
 
 MANAGER: Final = "volsched"
-"""As whom the API server knows us: what stands before the slash in the User-Agent."""
+"""Our name at the API server: the part before the slash in the User-Agent."""
 
 MANAGERS: Final = (MANAGER, "vc-controller-manager")
-"""Us, and Volcano's controllers: what they made of pods is looked after by us once they run no more."""
+"""Our controllers and Volcano's: we look after PodGroups that Volcano's made once they run no more."""
 
 ANNOTATIONS: Final = "annotations"
 LABELS: Final = "labels"
 QUEUE: Final = "queue"
 MIN_RESOURCES: Final = "minResources"
 MINIMUM: Final = ("minMember", MIN_RESOURCES)
-"""What a PodGroup has of the minimum that its workload states."""
+"""The minimum of a PodGroup, from the minimum that its workload states."""
 
 Fields = dict[str, Any]
-"""What a PodGroup takes from pods and workload, by field, with no entry for what is empty.
+"""The fields that a PodGroup takes from pods and workload, without empty ones.
 
 A field is its name in `spec`, or `annotations/` or `labels/` and a key.
 """
@@ -50,12 +50,12 @@ class Authorship(msgspec.Struct, frozen=True, weakref=True):
     ours: frozenset[str] = frozenset()
 
     def may_write(self, field: str) -> bool:
-        """Whether nobody else wrote a field last."""
+        """True if we wrote a field last."""
         return field not in self.others
 
 
 OURS: Final = Authorship()
-"""Of an object that nobody else has written to."""
+"""The authorship of an object that only we have written."""
 
 
 def fields_of(group: api.PodGroup) -> Fields:
@@ -87,8 +87,8 @@ def authorship_of(group: api.PodGroup) -> Authorship:
 def written(fields: Fields, authors: Authorship = OURS, before: api.PodGroup | None = None) -> str:
     """Return the annotation of a PodGroup that has these fields once we have written it.
 
-    Of a field that others edited `before` the annotation tells what it told until now. If it told nothing, the field
-    is equal to nothing that we wrote.
+    For a field that others edited `before`, the annotation keeps its digest. If it had none, the field gets one that
+    equals nothing that we wrote.
     """
     known = _recorded(before) if before is not None else {}
     others = authors.others & known.keys() if known is not None else authors.others
@@ -114,14 +114,14 @@ def _digest(value: object) -> str:
 
 
 def _is_text(field: str) -> bool:
-    """Whether a field is an annotation or a label."""
+    """True if a field is an annotation or a label."""
     return "/" in field
 
 
 def _by_managers(group: api.PodGroup, entries: Iterable[ManagedEntry]) -> Authorship:
-    """Return who wrote what by `managedFields`; of a field that two have written alike, we are the author.
+    """Return the authors of fields by `managedFields`; of a field that two have written alike, we are the author.
 
-    A queue, and a minimum, are always written by us: where there is none, others took it away.
+    A queue, and a minimum, are always written by us: if there is none, others removed it.
     """
     ours: set[tuple[str, str]] = set()
     others: set[tuple[str, str]] = set()

@@ -1,7 +1,7 @@
-"""What a Command of Volcano's command line may ask for, and of what.
+"""The Commands of Volcano's command line that are carried out, and their targets.
 
-A Command does not state who made it, so it is worth what the right to make Commands in its namespace is worth: it is
-about Jobs of that namespace, and about Queues, which belong to no namespace, only where an administrator allows it.
+A Command does not name its author, so it has the power of the right to make Commands in its namespace: it is about Jobs
+of that namespace, and about Queues, which belong to no namespace, only where an administrator allows it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ _ACTIONS: Final[Mapping[ApiKind, Collection[str]]] = {JOB: COMMANDS, QUEUE: STAT
 
 
 def why_not(command: Command, store: Store, namespaces: Collection[str]) -> str:
-    """Why a Command is not carried out; empty when it is. `namespaces` are those whose Commands are for Queues."""
+    """Return why a Command is not carried out; empty if it is.
+
+    `namespaces` are those whose Commands may be for Queues.
+    """
     target, namespace = command.target, command.metadata.namespace
     kind = next((kind for kind in _ACTIONS if kind.name == target.kind), None)
     group = group_of(target.api_version)

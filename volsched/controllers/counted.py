@@ -1,12 +1,12 @@
-"""What was counted as a retry of a Volcano Job already, as its status states it.
+"""The retries of a Volcano Job that were counted already, in its status.
 
-A pod that was evicted or has failed is there for as long as it takes to go, and may be looked at any number of times,
-by one process and by the next. So the status that counts a retry states in the same write what that was for. Every pod
-states at which retry it was made (`volcano.sh/job-retry-count`), so a few numbers tell of thousands of pods that they
-are to go and count no more, and nothing of those that take their place.
+A pod that was evicted or has failed exists for as long as its deletion takes, and may be looked at any number of times,
+by one process and by the next. So the status that counts a retry states its cause in the same write. Every pod states
+the retry at which it was made (`volcano.sh/job-retry-count`), so a few numbers are enough for thousands of pods that
+have to go and count no more, and do not match their successors.
 
-It stands in `status.controlledResources`, a map of texts by Volcano's schema, of which its controllers read their own
-keys alone.
+It is in `status.controlledResources`, a map of texts by Volcano's schema, of which its controllers read only their own
+keys.
 """
 
 from __future__ import annotations
@@ -17,20 +17,19 @@ from typing import Final, NamedTuple
 import msgspec
 
 from volsched.controllers.lifecycle import JobPod, Loss
-from volsched.controllers.roster import Roster
+from volsched.controllers.pod_index import JobPodIndex
 
 KEY: Final = "volsched.io/counted"
 FIELD: Final = "controlledResources"
 
 MOST_RESTARTS: Final = 512
-"""Restarts that are remembered, some 20 KB; of more the oldest are forgotten, although pods of theirs may be there."""
+"""The most remembered restarts, some 20 KB; of more the oldest are dropped, although their pods may still exist."""
 
 _LATEST: Final = 16
-"""So many restarts, and sessions, stay although none of their pods is there any more: another replica may still believe
-that it is."""
+"""The restarts, and sessions, that are kept without pods: another replica may still see pods of theirs."""
 
 MOST_SESSIONS: Final = 512
-"""Sessions of the scheduler that are remembered, some 30 KB; a pod may take longer to go than there are sessions."""
+"""The most remembered sessions of the scheduler, some 30 KB; a pod's deletion may outlast them."""
 
 
 class Restart(msgspec.Struct, frozen=True, array_like=True):
@@ -43,28 +42,28 @@ class Restart(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def is_of_task(self) -> bool:
-        """Whether it is about a whole task."""
+        """True if it is about a whole task."""
         return self.last is None
 
     def covers(self, pod: JobPod | Loss) -> bool:
-        """Whether it is about a pod."""
+        """True if it is about a pod."""
         return pod.task == self.task and pod.retry < self.retry and self.has(pod.number)
 
     def has(self, number: int) -> bool:
-        """Whether it is about pods of a number."""
+        """True if it includes pods of a number."""
         return self.first <= number and (self.last is None or number <= self.last)
 
     def replaces(self, other: Restart) -> bool:
-        """Whether an earlier one states nothing beside this one."""
+        """True if an earlier restart is part of this one."""
         return other.task == self.task and self.has(other.first) and (self.last is None or self._covers_end_of(other))
 
     def _covers_end_of(self, other: Restart) -> bool:
         """True if both end at a pod number, and the other's is no higher."""
         return self.last is not None and other.last is not None and other.last <= self.last
 
-    def pods(self, roster: Roster) -> Iterator[JobPod]:
+    def pods(self, pod_index: JobPodIndex) -> Iterator[JobPod]:
         """Yield the pods that it is about."""
-        numbers = roster.numbers(self.task)
+        numbers = pod_index.numbers(self.task)
         if self.last is None or self.last - self.first > len(numbers):
             found: Iterator[JobPod | None] = iter(tuple(numbers.values()))
         else:
@@ -73,7 +72,7 @@ class Restart(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Cause(NamedTuple):
-    """What a retry is counted for, beside pods: the session that evicted them, the PodGroup that became Unknown."""
+    """The cause of a counted retry, beside pods: the session that evicted them, the PodGroup that became Unknown."""
 
     session: str = ""
     group: str = ""
@@ -87,11 +86,11 @@ class Counted(msgspec.Struct, frozen=True, omit_defaults=True):
     group: str = ""
 
     def covers(self, pod: JobPod | Loss) -> bool:
-        """Whether a pod is to go for a retry that was counted."""
+        """True if a counted retry deletes the pod."""
         return any(restart.covers(pod) for restart in self.restarts)
 
     def with_cause(self, cause: Cause, pods: Iterable[JobPod | Loss]) -> Counted:
-        """Return it with what an action was for, and without sessions of which none of the Job's `pods` is left."""
+        """Return it with the cause of an action, and without sessions whose `pods` are all gone."""
         sessions = self.sessions
         if cause.session and cause.session not in sessions:
             sessions = (*self._sessions_of(pods), cause.session)[-MOST_SESSIONS:]
@@ -104,15 +103,15 @@ class Counted(msgspec.Struct, frozen=True, omit_defaults=True):
         yield from (session for session in old if session in there)
         yield from latest
 
-    def with_restart(self, restart: Restart, roster: Roster) -> Counted:
+    def with_restart(self, restart: Restart, pod_index: JobPodIndex) -> Counted:
         """Return it with a restart more, and without those that are over."""
         earlier = [known for known in self.restarts if not restart.replaces(known)]
         old, latest = earlier[:-_LATEST], earlier[-_LATEST:]
-        kept = [known for known in old if known.is_of_task or any(known.pods(roster))]
+        kept = [known for known in old if known.is_of_task or any(known.pods(pod_index))]
         return msgspec.structs.replace(self, restarts=(*kept, *latest, restart)[-MOST_RESTARTS:])
 
     def of_version(self) -> Counted:
-        """Return what counts for the next version of the Job: whatever was of pods of this one is over."""
+        """Return the part that counts for the next version of the Job: causes among pods of this version are over."""
         return msgspec.structs.replace(self, restarts=())
 
     def text(self) -> str:

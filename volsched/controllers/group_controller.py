@@ -1,7 +1,7 @@
-"""PodGroups of plain pods and workloads: made when a pod needs one, kept as pods and owner are, gone when it is idle.
+"""PodGroups of plain pods and workloads: made for their first pod, updated with pods and owner, deleted when idle.
 
-A PodGroup states what its pods do. Where they differ, as while a workload is corrected, the newest one without a node
-decides, as that is what the PodGroup waits for. What somebody else wrote into a field stays there (*ours*).
+A PodGroup has the fields of its pods. If these differ, as during a correction of a workload, the newest pod without a
+node decides, as the PodGroup waits for it. Fields that others wrote stay (*ours*).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 
 from volsched.controllers import grouping
 from volsched.controllers.authors import ANNOTATIONS, MINIMUM, WRITTEN, Authorship, fields_of, written
-from volsched.controllers.grouping import Seed
+from volsched.controllers.grouping import GroupTemplate
 from volsched.controllers.job_controller import group_body
 from volsched.controllers.objects import WORKLOADS
 from volsched.controllers.store import OwnerView, PodView, Store
@@ -26,12 +26,11 @@ from volsched.model.pods.owners import Owner, controller_of
 
 
 def reconcile_group(store: Store, key: str) -> Iterator[Write]:
-    """Yield what is to be written about the PodGroup of pods that name none of their own.
+    """Yield the writes for the PodGroup of pods that name none of their own.
 
-    One whose owner is scaled to zero goes: left behind, such PodGroups of old ReplicaSets have blocked roll-outs
-    (Volcano #2143). So does one whose owner was seen going, since garbage collection may take its time; that an owner
-    is not known proves nothing, it may be a pod of a scheduler that others look after. What somebody else made under
-    that name is left alone.
+    It is deleted if its owner is scaled to zero: left behind, such PodGroups of old ReplicaSets have blocked roll-outs
+    (Volcano #2143). So is one whose owner was seen going, since garbage collection may take its time; an unknown owner
+    proves nothing, it may be a pod of another scheduler. An object of that name that others made is left alone.
     """
     group, whose = store.groups.get(key), None
     if key in store.refused:
@@ -50,7 +49,7 @@ def reconcile_group(store: Store, key: str) -> Iterator[Write]:
     deciding = store.newest(key, first.whose)
     wanted = _wanted(store, deciding or first, store.owners.get(first.whose))
     if group is not None:
-        yield from _update(group, wanted, store.authors(key), first.seed if deciding is None else None)
+        yield from _update(group, wanted, store.authors(key), first.group_template if deciding is None else None)
     elif not _needs_no_group(store, first.whose):
         yield Create(GROUP, wanted.metadata.namespace, wanted.metadata.name, _new(wanted))
 
@@ -63,9 +62,9 @@ def _new(wanted: api.PodGroup) -> Mapping[str, Any]:
 
 
 def reconcile_pod(store: Store, uid: str) -> Iterator[Write]:
-    """Yield the annotation that names a pod's PodGroup, once that PodGroup is there and is of the pod's owner.
+    """Yield the annotation that names a pod's PodGroup, once that exists and is of the pod's owner.
 
-    A PodGroup that is to name another queue does so first: the pod could be placed in the one that is named until then.
+    A change of the PodGroup's queue is written first: until then the pod could be placed in the former one.
     """
     pod = store.pods.get(uid)
     if pod is None or pod.group or not pod.plain or not pod.is_alive:
@@ -79,13 +78,13 @@ def reconcile_pod(store: Store, uid: str) -> Iterator[Write]:
 
 
 def _is_to_move(store: Store, group: api.PodGroup, whose: Owner) -> bool:
-    """Whether pods name another queue than their PodGroup."""
+    """True if pods name another queue than their PodGroup."""
     newest = store.newest(group.key, whose)
-    return newest is not None and store.queue_for(newest.namespace, newest.seed.queue) != group.spec.queue
+    return newest is not None and store.queue_for(newest.namespace, newest.group_template.queue) != group.spec.queue
 
 
 def failed_group(store: Store, key: str, why: str) -> Iterator[RecordEvent]:
-    """Yield the Event that states, on the first of its pods, why a PodGroup could not be written."""
+    """Yield the Event on the first of its pods that states why a PodGroup could not be written."""
     for pod in islice(_alive(store, key), 1):
         kind, version, message = POD.name, POD.group_version, f"the PodGroup of the pod could not be written: {why}"
         yield RecordEvent(
@@ -105,21 +104,21 @@ def _needs_no_group(store: Store, owner: Owner) -> bool:
 
 
 MOST_LOOKED_AT: Final = 100
-"""Pods by which a PodGroup is made: those of one owner are alike, and there may be as many as in the whole cluster."""
+"""The most pods that are looked at for a PodGroup: those of one owner are alike, and there may be very many."""
 
 
 def _alive(store: Store, key: str) -> Iterator[PodView]:
     """Yield the first pods of a PodGroup that wait or run."""
-    return islice((pod for pod in store.family(key) if pod.is_alive), MOST_LOOKED_AT)
+    return islice((pod for pod in store.pods_of_group(key) if pod.is_alive), MOST_LOOKED_AT)
 
 
 def _counts(store: Store, pod: PodView, whose: Owner | None) -> bool:
-    """Whether a PodGroup may be made for a pod, or, where it is somebody's (`whose`), is for that pod, too."""
+    """True if a PodGroup may be made for a pod, or, if it exists (`whose`), is for that pod, too."""
     return (whose is None or pod.whose == whose) and not _waits_for_owner(store, pod)
 
 
 def _waits_for_owner(store: Store, pod: PodView) -> bool:
-    """Whether a pod's owner states what its PodGroup inherits, and was not seen yet."""
+    """True if a pod's owner has data that its PodGroup inherits, and was not seen yet."""
     return (pod.owner.api_version, pod.owner.kind) in _INHERITED and pod.whose not in store.owners
 
 
@@ -129,16 +128,19 @@ _INHERITED: Final = frozenset(WORKLOADS.values())
 def _wanted(store: Store, pod: PodView, owner: OwnerView | None) -> api.PodGroup:
     annotations: Mapping[str, str] = owner.annotations if owner is not None else {}
     meta = api.ObjectMeta(name=pod.plain, namespace=pod.namespace, owner_references=(pod.owner,))
-    seed = msgspec.structs.replace(pod.seed, queue=store.queue_for(pod.namespace, pod.seed.queue))
-    return grouping.plain_group(meta, seed, annotations, inherit=store.inherit)
+    group_template = msgspec.structs.replace(
+        pod.group_template, queue=store.queue_for(pod.namespace, pod.group_template.queue)
+    )
+    return grouping.plain_group(meta, group_template, annotations, inherit=store.inherit)
 
 
-def _update(group: api.PodGroup, wanted: api.PodGroup, authors: Authorship, undecided: Seed | None) -> Iterator[Patch]:
-    """Yield what pods and workload state differently by now. What others edited stays.
+def _update(
+    group: api.PodGroup, wanted: api.PodGroup, authors: Authorship, undecided: GroupTemplate | None
+) -> Iterator[Patch]:
+    """Yield the differences between pods and workload and their PodGroup. Edits of others stay.
 
-    Where all pods have nodes none decides, and what one of them states is `undecided`: the PodGroup follows its
-    workload alone. It is written only into the very version of the PodGroup that was looked at: others may write just
-    now.
+    If all pods have nodes none decides, and the data of one of them is `undecided`: the PodGroup follows only its
+    workload. It is written only into the very version of the PodGroup that was read: others may write just now.
     """
     known, stated = fields_of(group), fields_of(wanted)
     changed = {name for name in _ours(known, stated, authors) if known.get(name) != stated.get(name)}
@@ -154,20 +156,20 @@ def _update(group: api.PodGroup, wanted: api.PodGroup, authors: Authorship, unde
 
 
 def _ours(known: Mapping[str, Any], stated: Mapping[str, Any], authors: Authorship) -> Iterator[str]:
-    """Yield the fields that we may write, and of annotations and labels that are to go those that we wrote."""
+    """Yield the fields that we may write, and the annotations and labels of ours that are to go."""
     for name in {*known, *stated}:
         if authors.may_write(name) and (name in stated or "/" not in name or name in authors.ours):
             yield name
 
 
-def _of_workload(wanted: api.PodGroup, of_pod: Seed, *, with_minimum: bool) -> set[str]:
+def _of_workload(wanted: api.PodGroup, of_pod: GroupTemplate, *, with_minimum: bool) -> set[str]:
     """Return the fields that the workload states and no pod."""
     notes = wanted.metadata.annotations.keys() - dict(of_pod.annotations).keys()
     return {f"{ANNOTATIONS}/{key}" for key in notes} | (set(MINIMUM) if with_minimum else set())
 
 
 def _patch(meta: api.ObjectMeta, fields: Mapping[str, Any]) -> Patch:
-    """Return the patch that writes fields, by their names, into the version of a PodGroup that was looked at."""
+    """Return the patch that writes fields, by their names, into the version of a PodGroup that was read."""
     parts: dict[str, dict[str, Any]] = {}
     for name, value in fields.items():
         of, _, key = name.partition("/")

@@ -1,9 +1,8 @@
-"""PodGroups for pods that name none: which one, and what it states.
+"""PodGroups for pods that name none: their names, and their fields.
 
 After Volcano's pkg/controllers/podgroup. A pod that has one of our scheduler names and no group-name annotation gets
 the PodGroup of its controlling owner, so that all pods of one ReplicaSet, StatefulSet, DaemonSet or Job share one; a
-pod without an owner gets its own. What the PodGroup needs of a pod is its `Seed`: pods of one template have equal ones,
-and only that is kept of each.
+pod without an owner gets its own. The PodGroup needs only the `GroupTemplate` of a pod; pods of one template share it.
 """
 
 from __future__ import annotations
@@ -46,16 +45,18 @@ _LABELS_FROM_POD: Final[tuple[str, ...]] = (PREEMPTABLE, "volcano.sh/cooldown-ti
 
 LONGEST_INHERITED: Final = 4096
 MOST_INHERITED: Final = 16_384
-"""Characters of one annotation, and of all together, that a PodGroup inherits of a workload or of a Job: there may be
-very many of these, and what is inherited is kept of each. A longer one is not inherited."""
+"""The most characters of one inherited annotation, and of all together.
+
+There may be very many PodGroups of a workload or Job, and each keeps them. A longer one is not inherited.
+"""
 
 _TIER: Final = re.compile(r"[0-9]{1,9}")
 
 Pairs = tuple[tuple[str, str], ...]
 
 
-class Seed(msgspec.Struct, frozen=True, weakref=True):
-    """What a PodGroup takes from a pod."""
+class GroupTemplate(msgspec.Struct, frozen=True, weakref=True):
+    """The fields that a PodGroup takes from a pod."""
 
     queue: str = ""
     priority_class: str = ""
@@ -64,12 +65,12 @@ class Seed(msgspec.Struct, frozen=True, weakref=True):
     labels: Pairs = ()
 
 
-def seed_of(pod: api.Pod) -> Seed:
+def group_template_of(pod: api.Pod) -> GroupTemplate:
     """Return what the PodGroup of a pod takes from it."""
     annotations, labels = pod.metadata.annotations, pod.metadata.labels
     budget = next((key for key in _BUDGETS if key in annotations), None)
     keys = _FROM_POD if budget is None else (*_FROM_POD, budget)
-    return Seed(
+    return GroupTemplate(
         queue=as_name(annotations.get(QUEUE_NAME, "")),
         priority_class=pod.spec.priority_class_name,
         request=request_of(pod.spec),
@@ -88,7 +89,7 @@ def group_owner(pod: api.Pod) -> api.OwnerReference:
 
 
 def inherited(annotations: Mapping[str, str]) -> dict[str, str]:
-    """Return those of a workload's annotations that its PodGroup has too, in the order of their keys."""
+    """Return the annotations of a workload that its PodGroup inherits, by key."""
     found: dict[str, str] = {}
     left = MOST_INHERITED
     for key, value in sorted(annotations.items()):
@@ -99,12 +100,12 @@ def inherited(annotations: Mapping[str, str]) -> dict[str, str]:
 
 
 def is_inherited(key: str) -> bool:
-    """Return whether an annotation is one that a PodGroup takes from its workload, or from its pods."""
+    """True if a PodGroup takes the annotation from its workload, or from its pods."""
     return key.startswith(VOLCANO_PREFIX) or key in INHERITED
 
 
 def min_member_of(annotations: Mapping[str, str]) -> int:
-    """Return how many pods of a workload have to start together; 1 when it states none, or nonsense."""
+    """Return how many pods of a workload have to start together; 1 if it states no valid number."""
     return min_member_in(annotations.get(GROUP_MIN_MEMBER, "")) or 1
 
 
@@ -116,7 +117,7 @@ def min_member_in(text: str) -> int | None:
 
 def plain_group(
     meta: api.ObjectMeta,
-    seed: Seed,
+    group_template: GroupTemplate,
     owner: Mapping[str, str],
     *,
     default_queue: str = DEFAULT_QUEUE,
@@ -127,22 +128,22 @@ def plain_group(
     `meta` has its name, namespace and owner; `owner` are the annotations of the workload, none for a bare pod.
     """
     members = min_member_of(owner)
-    annotations = {**(inherited(owner) if inherit else {}), **dict(seed.annotations)}
+    annotations = {**(inherited(owner) if inherit else {}), **dict(group_template.annotations)}
     return api.PodGroup(
-        metadata=msgspec.structs.replace(meta, labels=dict(seed.labels), annotations=annotations),
+        metadata=msgspec.structs.replace(meta, labels=dict(group_template.labels), annotations=annotations),
         spec=api.PodGroupSpec(
             min_member=members,
-            queue=seed.queue or default_queue,
-            priority_class_name=seed.priority_class,
-            min_resources=quantities(seed.request.scaled(members)),
-            network_topology=topology_of(dict(seed.annotations)),
+            queue=group_template.queue or default_queue,
+            priority_class_name=group_template.priority_class,
+            min_resources=quantities(group_template.request.scaled(members)),
+            network_topology=topology_of(dict(group_template.annotations)),
         ),
         status=api.PodGroupStatus(phase="Pending"),
     )
 
 
 def topology_of(annotations: Mapping[str, str]) -> api.NetworkTopology | None:
-    """Return how near to each other pods must be by their annotations, None when they do not state it.
+    """Return the network topology in the annotations of pods, None without one.
 
     A mode that is neither hard nor soft counts as hard, and a tier that is no number is left out, as in Volcano.
     """
@@ -154,12 +155,12 @@ def topology_of(annotations: Mapping[str, str]) -> api.NetworkTopology | None:
 
 
 def admitted_queue(queue: str, of_namespace: str, default_queue: str = DEFAULT_QUEUE) -> str:
-    """Return the queue of a new PodGroup: the one that its namespace names, if its own is but the default."""
+    """Return the queue of a new PodGroup: that of its namespace, if its own is only the default."""
     return of_namespace if of_namespace and queue in ("", default_queue) else queue
 
 
 def request_of(spec: api.PodSpec) -> Resources:
-    """Return what a pod asks for; nothing when that cannot be read (the scheduler will report that)."""
+    """Return the request of a pod; nothing if that cannot be read (the scheduler will report that)."""
     try:
         return requests.of_pod(api.Pod(spec=spec)).request.without("pods")
     except FieldError:

@@ -1,7 +1,7 @@
-"""From how a Volcano Job stands to what is to be written about it.
+"""Decides the writes for a Volcano Job from its state.
 
-The order of the writes matters when the process ends between two of them: the status that counts a new version comes
-before the pods of the old one are deleted, and what pods need is there before the PodGroup that lets them be made.
+The order of the writes matters if the process ends between two of them: the status that counts a new version comes
+before the deletion of pods of the old one, and resources of pods exist before the PodGroup that lets them be made.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from volsched.controllers.counted import NOTHING, Counted
 from volsched.controllers.job_parts import NO_PARTS, JobParts
 from volsched.controllers.job_pods import PodMaker
 from volsched.controllers.lifecycle import FINISHED, WORKING, JobPod, Loss, Phase, Tally
+from volsched.controllers.pod_index import JobPodIndex
 from volsched.controllers.policies import STARTED, TARGETED, JobAction
-from volsched.controllers.roster import Roster
 from volsched.controllers.waiting import NO_WAIT, Wait, about_refusal, about_wait, refused, wait_of, with_wait
 from volsched.controllers.writes import GROUP, JOB, POD, Create, Delete, Patch, Write, merge_patch
 from volsched.mirror.reading import seconds
@@ -33,8 +33,10 @@ Json = dict[str, Any]
 T = TypeVar("T")
 
 PODS_AT_ONCE: Final = 500
-"""Pods that one look at a Job makes or deletes at most, as in Kubernetes' own Job controller: others have their turn in
-between, a request that is refused stops it soon, and no more than that is in memory."""
+"""The most pods that one look at a Job makes or deletes, as in Kubernetes' own Job controller.
+
+Others have their turn in between, a refused request stops it soon, and no more than that is in memory.
+"""
 
 _MAY_NOT_MAKE_SECRETS: Final = (
     "; the plugin ssh needs a right that volsched has only with the component ssh of its manifests"
@@ -46,14 +48,16 @@ _HISTORY: Final = 20
 
 @dataclass(slots=True)
 class JobView:
-    """A Volcano Job as it stands.
+    """The state of a Volcano Job.
 
-    `job` is what is read of it, completed with defaults; `parts` is what its pods are made from, whatever fields their
-    templates have, and `status` its status as the API server has it. `problem` states why it cannot be run, `too_large`
-    that what it asks for is more than Kubernetes takes, `foreign` which scheduler of somebody else it names. `counted`
-    is what was counted as a retry, `losses` what is to be counted yet of pods that are gone, by their names. `prepared`
-    is a digest of what its plugins and volumes were last given. `command` is what a Command asks for, `obeyed` the one
-    that is being carried out. Of one that is not run nothing is kept but who it is.
+    * `job`: the read fields, with defaults; `parts`: the templates of its pods, with all fields.
+    * `status`: its status at the API server.
+    * `problem`: why it cannot be run; `too_large`: it requests more than Kubernetes takes; `foreign`: the other
+      scheduler
+    that it names. Of a Job that is not run only its identity is kept.
+    * `counted`: the counted retries; `losses`: deleted pods that are still to be counted, by name.
+    * `prepared`: a digest of the last resources of its plugins and volumes.
+    * `command`: the requested Command; `obeyed`: the one that is being carried out.
     """
 
     job: api.Job
@@ -75,19 +79,19 @@ class JobView:
         return "" if self.command == self.obeyed else self.command, ""
 
     def wants(self, pod: JobPod | Loss) -> bool:
-        """Whether the Job wants a pod of this task and number."""
+        """True if the Job wants a pod of this task and number."""
         task = next((task for task in self.job.spec.tasks if task.name == pod.task), None)
         return task is not None and pod.number < task.replicas
 
     def is_open(self, loss: Loss) -> bool:
-        """Whether a pod that is gone may still be what a policy is about: nothing was counted for it."""
+        """True if a policy may still apply to a deleted pod: no retry was counted for it."""
         is_current = loss.version >= self.job.status.version
         return is_current and self.wants(loss) and not self.counted.covers(loss)
 
 
 @dataclass(frozen=True, slots=True)
 class JobSurroundings:
-    """What belongs to a Job: its pods (a Roster, where there may be many), its PodGroup, PriorityClasses, its queue.
+    """The objects of a Job: its pods (a JobPodIndex if there may be many), its PodGroup, PriorityClasses, its queue.
 
     `group_since` is when its PodGroup was first seen in its phase (seconds since the epoch), if that is known, and
     `authors` states who wrote what of it. Of one that `is_group_refused` is only known who it is.
@@ -104,11 +108,10 @@ class JobSurroundings:
 
 @dataclass(slots=True)
 class ReconcileResult:
-    """What is to be written, in order, what is to be told, and when to look again (seconds since the epoch).
+    """The writes in order, the Events, and the time of the next look (seconds since the epoch).
 
-    `acted` states that an action is carried out, and `command` by which Command, if by one; `prepared` is a digest of
-    what the Job's pods have been given once all is written; `room` is how many more pods could have been made or
-    deleted: with none left there may be more to do.
+    `acted`: an action is carried out, by this `command`, if by one; `prepared`: a digest of the resources for pods once
+    all is written; `room`: how many more pods could have been made or deleted: with none left there may be more to do.
     """
 
     room: int
@@ -135,23 +138,23 @@ def reconcile(view: JobView, around: JobSurroundings, now: float, pods_at_once: 
     if refusal is not None:
         outcome.events.append(refusal)
         return outcome
-    roster = Roster.of(job.metadata.name, around.pods)
-    _delete(outcome, roster.owed())
-    tally = roster.tally()
+    pod_index = JobPodIndex.of(job.metadata.name, around.pods)
+    _delete(outcome, pod_index.owed())
+    tally = pod_index.tally()
     phase = lifecycle.phase_of(job)
     if phase in FINISHED:
         _write_status(outcome, view, tally, phase, now)
-        _stop(outcome, roster, around)
+        _stop(outcome, pod_index, around)
         _expire(outcome, job, now)
         return outcome
-    action = _action(view, roster, around, phase, outcome, now)
+    action = _action(view, pod_index, around, phase, outcome, now)
     if action is not None:
-        _act(outcome, view, roster, around, tally, action, now)
+        _act(outcome, view, pod_index, around, tally, action, now)
     elif phase in WORKING:
-        _sync(outcome, view, roster, around, tally, now)
+        _sync(outcome, view, pod_index, around, tally, now)
     else:
         _write_status(outcome, view, tally, lifecycle.next_phase(job, tally), now)
-        _stop(outcome, roster, around, everything=phase is Phase.RESTARTING)
+        _stop(outcome, pod_index, around, everything=phase is Phase.RESTARTING)
     return outcome
 
 
@@ -183,14 +186,14 @@ _COMMANDS_OF: Final[Mapping[Phase, tuple[str, ...]]] = {
     Phase.ABORTING: ("ResumeJob",),
     Phase.ABORTED: ("ResumeJob",),
 }
-"""What a Command may ask for in which phase."""
+"""The Commands that each phase allows."""
 
 COMMANDS: Final = tuple(sorted({action for actions in _COMMANDS_OF.values() for action in actions}))
-"""What a Command may ask for at all."""
+"""The Commands that are allowed at all."""
 
 
 class Counting(NamedTuple):
-    """What an action counts: the retries of the Job so far, what they were for, and the version of the Job."""
+    """The counts of an action: the retries of the Job so far, their causes, and the version of the Job."""
 
     retries: int
     counted: Counted
@@ -211,7 +214,7 @@ class Counting(NamedTuple):
 
 
 def _action(
-    view: JobView, roster: Roster, around: JobSurroundings, phase: Phase, outcome: ReconcileResult, now: float
+    view: JobView, pod_index: JobPodIndex, around: JobSurroundings, phase: Phase, outcome: ReconcileResult, now: float
 ) -> JobAction | None:
     """Return what a command or a policy asks for, if it means anything in this phase."""
     if view.command in _COMMANDS_OF.get(phase, ()):
@@ -220,13 +223,13 @@ def _action(
     if phase not in WORKING:
         return None
     losses, group_phase = view.losses.values(), _group_phase(view, around)
-    decision = policies.decide(view.job, roster, losses, group_phase, now, view.counted, around.group_since)
+    decision = policies.decide(view.job, pod_index, losses, group_phase, now, view.counted, around.group_since)
     outcome.wake_at = decision.wake_at
     return decision.action
 
 
 def _group_phase(view: JobView, around: JobSurroundings) -> str:
-    """Return the phase of a Job's PodGroup; none of one that is going, or that was acted on because it is Unknown."""
+    """Return the phase of a Job's PodGroup; none for a terminating one, or for an Unknown one that was acted on."""
     group = around.group
     if group is None or group.metadata.deletion_timestamp is not None or group.metadata.uid == view.counted.group:
         return ""
@@ -236,13 +239,13 @@ def _group_phase(view: JobView, around: JobSurroundings) -> str:
 def _act(
     outcome: ReconcileResult,
     view: JobView,
-    roster: Roster,
+    pod_index: JobPodIndex,
     around: JobSurroundings,
     tally: Tally,
     action: JobAction,
     now: float,
 ) -> None:
-    """Carry out an action: write the new phase first, and what was counted for what, then do away with pods.
+    """Carry out an action: write the new phase and the counts first, then delete pods.
 
     The pods of one Job that one session of the scheduler evicted are one retry.
     """
@@ -250,20 +253,20 @@ def _act(
     outcome.acted = True
     outcome.events.append(_event(job, "Normal", "ExecuteAction", _because(action)))
     retries = job.status.retry_count + (not action.session or action.session not in view.counted.sessions)
-    known = view.counted.with_cause(action.cause(uid), chain(roster, view.losses.values()))
+    known = view.counted.with_cause(action.cause(uid), chain(pod_index, view.losses.values()))
     if action.name in TARGETED:
         restart = policies.restart_for(job, action, retries)
         gives_up = job.status.retry_count < retries >= (job.spec.max_retry or 0)
         phase = Phase.FAILED if gives_up else lifecycle.phase_of(job)
-        known = known.with_restart(restart, roster)
+        known = known.with_restart(restart, pod_index)
         _write_status(outcome, view, tally, phase, now, action=Counting(retries, known, job.status.version))
-        _delete(outcome, (pod for pod in tuple(restart.pods(roster)) if not pod.is_leaving))
+        _delete(outcome, (pod for pod in tuple(restart.pods(pod_index)) if not pod.is_leaving))
         return
     restarts = action.name in ("RestartJob", "ResumeJob")
     phase = Phase.RESTARTING if restarts else lifecycle.STOPS_AS[action.name]
     counting = Counting(retries if restarts else job.status.retry_count, known.of_version(), job.status.version + 1)
     _write_status(outcome, view, tally, phase, now, action=counting)
-    _stop(outcome, roster, around, everything=restarts)
+    _stop(outcome, pod_index, around, everything=restarts)
 
 
 def _because(action: JobAction) -> str:
@@ -272,9 +275,11 @@ def _because(action: JobAction) -> str:
     return f"{action.name} because of {action.event}{about}{why}"
 
 
-def _stop(outcome: ReconcileResult, roster: Roster, around: JobSurroundings, *, everything: bool = False) -> None:
+def _stop(
+    outcome: ReconcileResult, pod_index: JobPodIndex, around: JobSurroundings, *, everything: bool = False
+) -> None:
     """Delete the PodGroup and the pods: all of them, or those that have not finished."""
-    _delete(outcome, roster.staying(finished=everything))
+    _delete(outcome, pod_index.staying(finished=everything))
     if around.group is not None:
         meta = around.group.metadata
         outcome.writes.append(Delete(GROUP, meta.namespace, meta.name, meta.uid))
@@ -299,16 +304,16 @@ def _expire(outcome: ReconcileResult, job: api.Job, now: float) -> None:
 
 
 _FOREVER_SECONDS: Final = 10**10
-"""Some three hundred years, and still a number of seconds that can be added to a time."""
+"""Some three hundred years: a number of seconds that can still be added to a time."""
 
 
 # --- keeping a Job going --------------------------------------------------------------------------------------------
 
 
 def _sync(
-    outcome: ReconcileResult, view: JobView, roster: Roster, around: JobSurroundings, tally: Tally, now: float
+    outcome: ReconcileResult, view: JobView, pod_index: JobPodIndex, around: JobSurroundings, tally: Tally, now: float
 ) -> None:
-    """Bring about what a Job that works needs: its PodGroup, then its pods, then a status that states it."""
+    """Make the objects of a running Job: its PodGroup, then its pods, then its status."""
     job, group, maker = view.job, around.group, PodMaker(view.job, view.parts)
     phase = lifecycle.next_phase(job, tally)
     _write_status(outcome, view, tally, phase, now, wait=wait_of(group) if phase in WORKING else NO_WAIT)
@@ -322,9 +327,9 @@ def _sync(
     if not around.is_group_refused:
         with_queue = not tally.running and around.authors.may_write("queue")
         outcome.writes += _group_changes(group, wanted, with_queue=with_queue)
-    _delete(outcome, _surplus(job, roster))
+    _delete(outcome, _surplus(job, pod_index))
     if group.status.phase not in ("", "Pending"):
-        missing = outcome.some(_missing(job, roster, lifecycle.startable(job, tally)))
+        missing = outcome.some(_missing(job, pod_index, lifecycle.startable(job, tally)))
         outcome.writes += (maker.pod(member, group.metadata.name) for member in missing)
 
 
@@ -346,7 +351,7 @@ def _prepare(outcome: ReconcileResult, view: JobView, maker: PodMaker) -> None:
 
 
 def group_body(group: api.PodGroup) -> Json:
-    """Return a PodGroup as it is created; who reads its status takes none for Pending."""
+    """Return a PodGroup to create; readers take a missing status for Pending."""
     body: Json = msgspec.to_builtins(msgspec.structs.replace(group, status=api.PodGroupStatus()))
     body["metadata"].pop("creationTimestamp", None)
     body["metadata"].pop("uid", None)
@@ -357,15 +362,15 @@ _PLACEMENT: Final = ("networkTopology", "subGroupPolicy")
 
 
 def _placement(spec: api.PodGroupSpec) -> Json:
-    """Return what a PodGroup states of where its pods go beside each other."""
+    """Return the network topology and the subgroups of a PodGroup."""
     found: Json = msgspec.to_builtins(spec)
     return {name: found[name] for name in _PLACEMENT if name in found}
 
 
 def _group_changes(group: api.PodGroup, wanted: api.PodGroup, *, with_queue: bool) -> Iterator[Patch]:
-    """Yield the patch that brings a Job's PodGroup up to date when the Job was changed.
+    """Yield the patch that updates a Job's PodGroup after a change of the Job.
 
-    Another queue is of use while no pod runs (*ours*; Volcano's admission lets no Job change it).
+    Another queue counts only while no pod runs (*ours*; Volcano's admission lets no Job change it).
     """
     spec = merge_patch(_spec_of(group), _spec_of(wanted))
     if with_queue and group.spec.queue and group.spec.queue != wanted.spec.queue:
@@ -386,25 +391,25 @@ def _spec_of(group: api.PodGroup) -> Json:
     }
 
 
-def _surplus(job: api.Job, roster: Roster) -> Iterator[JobPod]:
+def _surplus(job: api.Job, pod_index: JobPodIndex) -> Iterator[JobPod]:
     """Yield the pods that a Job does not want, or not any more."""
     wanted = {task.name: task.replicas for task in job.spec.tasks}
-    for name in roster.tasks():
-        there, replicas = roster.numbers(name), wanted.get(name, 0)
+    for name in pod_index.tasks():
+        there, replicas = pod_index.numbers(name), wanted.get(name, 0)
         if max(there) >= replicas:
             yield from (pod for number, pod in there.items() if number >= replicas and not pod.is_leaving)
-    yield from (pod for pod in roster.strays().values() if not pod.is_leaving)
+    yield from (pod for pod in pod_index.strays().values() if not pod.is_leaving)
 
 
-def _missing(job: api.Job, roster: Roster, startable: Container[str]) -> Iterator[jobs.WantedPod]:
-    """Yield the pods that a Job wants and that are not there, of tasks that may start."""
+def _missing(job: api.Job, pod_index: JobPodIndex, startable: Container[str]) -> Iterator[jobs.WantedPod]:
+    """Yield the missing pods of a Job, of tasks that may start."""
     for task in job.spec.tasks:
-        there = roster.numbers(task.name)
+        there = pod_index.numbers(task.name)
         if task.name not in startable:
             continue
         for number in filterfalse(there.__contains__, range(task.replicas)):
             member = jobs.WantedPod(task, number, jobs.pod_name(job, task, number))
-            if member.name not in roster.strays():
+            if member.name not in pod_index.strays():
                 yield member
 
 
@@ -421,9 +426,9 @@ def _write_status(
     action: Counting | None = None,
     wait: Wait = NO_WAIT,
 ) -> None:
-    """Write a Job's status if it states something new, and tell why it waits when that is new.
+    """Write a Job's status if it is new, and record why it waits if that is new.
 
-    What an action counts is written only into the very version of the object that it was decided by.
+    The counts of an action are written only into the very version of the object that it was decided by.
     """
     job, known = view.job, view.status
     status: Json = {

@@ -1,7 +1,7 @@
-"""What the pods of a Volcano Job are made from, as text: a Job may be large, and there may be many.
+"""The templates of a Volcano Job's pods, as text: a Job may be large, and there may be many.
 
-Templates may be anything that the API server lets in, so what they hold is handed on and not understood. What is asked
-of a template before a pod is made from it stands beside its text.
+Templates may hold anything that the API server lets in, so they are passed on without being understood. The few fields
+that are read of a template are beside its text.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Json = dict[str, Any]
 
 
 class TaskTemplate(NamedTuple):
-    """The template of a task's pods, as JSON, and what it states itself about names and containers."""
+    """The template of a task's pods, as JSON, and its names and containers."""
 
     text: bytes = b"{}"
     hostname: str = ""
@@ -26,7 +26,7 @@ class TaskTemplate(NamedTuple):
 
     @property
     def all_containers(self) -> int:
-        """How many containers a pod has, those that come first included."""
+        """Return how many containers a pod has, init containers included."""
         return self.containers + self.init_containers
 
     def read(self) -> Json:
@@ -35,7 +35,7 @@ class TaskTemplate(NamedTuple):
 
 
 class JobParts(NamedTuple):
-    """The templates of a Job's tasks, and the specs of the claims that it brings (empty where it brings none)."""
+    """The templates of a Job's tasks, and the specs of the claims that it brings (empty without any)."""
 
     templates: tuple[TaskTemplate, ...] = ()
     claims: tuple[bytes, ...] = ()
@@ -49,7 +49,7 @@ NO_PARTS: Final = JobParts()
 
 
 def parts_of(spec: Json, given: GivenJob) -> JobParts:
-    """Return the parts of a Job: its spec as it is written, and what was read of the same."""
+    """Return the parts of a Job: its spec as it is written, and the read fields."""
     templates = tuple(
         _template(task.get("template") or {}, known.template.spec)
         for task, known in zip(spec.get("tasks") or (), given.spec.tasks, strict=True)

@@ -1,4 +1,4 @@
-"""The pods of a Volcano Job, from its templates, one at a time: a body is made when it is written, and not before."""
+"""The pods of a Volcano Job, from its templates: a body is made only when it is written."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ MOST_BYTES: Final = 1 << 20
 all that the API server adds to it."""
 
 MOST_BYTES_ADDED: Final = 1 << 30
-"""Of what plugins add to all pods of a Job together: half of what etcd holds by default, so that one Job, whose pods
-are each told of all others, does not fill it."""
+"""The most bytes that plugins add to all pods of a Job together: half of etcd's default size.
+
+So one Job whose pods are each told of all others does not fill it.
+"""
 
 
 _LONGEST_HOST_NAME: Final = 63
@@ -41,11 +43,11 @@ class PodMaker:
         self._owner = msgspec.to_builtins(owner_reference(job))
 
     def pod(self, member: jobs.WantedPod, group: str) -> Create:
-        """Return a pod to be made, of a PodGroup; its body is made when it is asked for."""
+        """Return a pod to create, of a PodGroup; its body is made on request."""
         return Create(POD, self._job.metadata.namespace, member.name, partial(self.body, member, group), is_own=True)
 
     def body(self, member: jobs.WantedPod, group: str) -> Json:
-        """Return a pod as it is created: its template with all that is in it, and what makes it a member."""
+        """Return a pod to create: its template with all that is in it, and the data that makes it a member."""
         job, template = self._job, self._templates[member.task.name].read()
         meta, spec = template.get("metadata") or {}, template.get("spec") or {}
         spec["schedulerName"] = spec.get("schedulerName") or job.spec.scheduler_name
@@ -79,7 +81,7 @@ class PodMaker:
             container["volumeMounts"] = [*(container.get("volumeMounts") or ()), *mounts]
 
     def preparations(self) -> Iterator[Create]:
-        """Yield what the pods of a Job need: the claims that it brings, and what its plugins make."""
+        """Yield the objects that a Job's pods need: its own claims, and objects of its plugins."""
         job = self._job
         for shared in self._shared:
             if shared.is_own:
@@ -87,10 +89,10 @@ class PodMaker:
                 spec = self._parts.claim(shared.place)
                 body = {"apiVersion": CLAIM.group_version, "kind": CLAIM.name, "metadata": meta, "spec": spec}
                 yield Create(CLAIM, job.metadata.namespace, shared.claim, body, is_own=True)
-        yield from self._outfit.companions()
+        yield from self._outfit.owned_objects()
 
     def misnamed(self) -> str:
-        """Return of which task the pods could not have the host names by which they are to find each other."""
+        """Return the task whose pods could not have the host names by which they find each other."""
         for number, task in enumerate(self._job.spec.tasks if "svc" in self._job.spec.plugins else ()):
             longest = len(jobs.pod_name(self._job, task, max(0, task.replicas - 1)))
             if longest > _LONGEST_HOST_NAME and not self._templates[task.name].hostname:
@@ -104,7 +106,7 @@ class PodMaker:
     # -- how much that would be -----------------------------------------------------------------------------------
 
     def too_large(self) -> str:
-        """Return why what a Job asks for is more than Kubernetes takes; nothing is made to find that out."""
+        """Return why a Job requests more than Kubernetes takes; nothing is made to find that out."""
         made = self._outfit.bytes_made()
         for plugin, size in made.items():
             if size > MOST_BYTES:

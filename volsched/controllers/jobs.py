@@ -31,7 +31,7 @@ TEMPLATE_UID: Final = "volcano.sh/template-uid"
 PARTITION: Final = "volcano.sh/partition-id"
 
 MAX_RETRY: Final = 3
-"""How often a Job, or the containers of a task, may start again when the Job states nothing or 0, as in Volcano."""
+"""The most restarts of a Job, or of a task's containers, if the Job states none or 0, as in Volcano."""
 
 _NEEDED_BY: Final[Mapping[str, tuple[str, ...]]] = {
     "pytorch": ("svc",),
@@ -48,7 +48,7 @@ _DECIDES: Final = ("volcano.sh/", "volsched.io/", "scheduling.k8s.io/")
 
 
 def identity_only(job: api.Job) -> api.Job:
-    """Return no more of a Job than who it is: what is not run takes no room."""
+    """Return only the identity of a Job: a Job that is not run takes no room."""
     meta = job.metadata
     return api.Job(
         metadata=api.ObjectMeta(
@@ -62,7 +62,7 @@ def identity_only(job: api.Job) -> api.Job:
 
 
 def handed_on(annotations: Mapping[str, str]) -> dict[str, str]:
-    """Return the annotations of a Job that its PodGroup has, too: those that are not very long."""
+    """Return the annotations that a PodGroup inherits from its Job: those that are not very long."""
     return {
         key: value
         for key, value in annotations.items()
@@ -71,12 +71,12 @@ def handed_on(annotations: Mapping[str, str]) -> dict[str, str]:
 
 
 def with_what_is_handed_on(meta: api.ObjectMeta) -> api.ObjectMeta:
-    """Return the metadata of a Job without what neither its PodGroup nor anything else is made of."""
+    """Return the metadata of a Job without parts that no object inherits."""
     return msgspec.structs.replace(meta, annotations=handed_on(meta.annotations), owner_references=(), finalizers=())
 
 
 def too_much_handed_on(meta: api.ObjectMeta) -> str:
-    """Return why a Job has more annotations or labels than it can hand on; empty when it has not."""
+    """Return why a Job has more annotations or labels than it can hand on; empty if it has not."""
     size = sum(len(key) + len(value) for key, value in meta.labels.items())
     if size > MOST_LABELS:
         return f"metadata.labels: have {size} characters, more than the {MOST_LABELS} that a PodGroup gets"
@@ -96,9 +96,9 @@ def _may_decide(key: str) -> bool:
 
 
 def with_defaults(job: api.Job, scheduler: str, default_queue: str = DEFAULT_QUEUE) -> api.Job:
-    """Return the Job as Volcano's admission completes it; `scheduler` is the name that it gets when it has none.
+    """Return the Job as Volcano's admission completes it; `scheduler` is its default scheduler name.
 
-    A Job of which tasks depend on others and that states no minimum is left without one: see `lifecycle.first_tasks`.
+    A Job whose tasks depend on others and that states no minimum is left without one: see `lifecycle.first_tasks`.
     """
     spec = job.spec
     tasks = tuple(
@@ -161,9 +161,9 @@ def job_group(job: api.Job, classes: Mapping[str, int], queue: str) -> api.PodGr
 
 
 def _partitions(spec: api.JobSpec) -> Iterator[api.SubGroupPolicy]:
-    """Yield how the pods of tasks are divided that must be placed by a topology, partition by partition.
+    """Yield the partitions of tasks that must be placed by a topology.
 
-    Of others nothing is stated (*ours*): their partitions may start in part, and are what RestartPartition restarts.
+    Others have none in the PodGroup (*ours*): their partitions may start in part, and only matter for RestartPartition.
     """
     for task in spec.tasks:
         policy = task.partition_policy
@@ -179,12 +179,12 @@ def _partitions(spec: api.JobSpec) -> Iterator[api.SubGroupPolicy]:
 
 
 def _explicit(topology: api.NetworkTopology | None) -> api.NetworkTopology | None:
-    """Return a topology with its mode as it counts, so that a default of the API server makes no difference."""
+    """Return a topology with its effective mode, so that a default of the API server makes no difference."""
     return msgspec.structs.replace(topology, mode="hard") if topology is not None and is_hard(topology) else topology
 
 
 def _announcement(spec: api.JobSpec) -> dict[str, str]:
-    """Return what the PodGroup states of the ResourceClaims of pods that do not exist yet (*ours*)."""
+    """Return the PodGroup's annotation for ResourceClaims of pods that do not exist yet (*ours*)."""
     return announcement((task.name, task.template.spec) for task in spec.tasks)
 
 

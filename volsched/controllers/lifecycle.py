@@ -1,4 +1,4 @@
-"""The life of a Volcano Job: which phase comes next, and which of its tasks may start.
+"""The life of a Volcano Job: its next phase, and the tasks that may start.
 
 Phases are those of Volcano's pkg/controllers/job.
 """
@@ -37,7 +37,7 @@ ENDS_AS: Final = {
     Phase.COMPLETING: Phase.COMPLETED,
     Phase.TERMINATING: Phase.TERMINATED,
 }
-"""What a phase in which pods are being stopped ends as."""
+"""The final phase of each phase in which pods are being stopped."""
 
 STOPS_AS: Final = {
     "AbortJob": Phase.ABORTING,
@@ -63,34 +63,34 @@ class JobPod(NamedTuple):
     phase: str
     terminating: bool
     killed: bool
-    """Whether it goes because a controller wants it to."""
+    """True if a controller wants to delete it."""
     exit_code: int
     restarts: int
     created: float
     since: float
-    """When it was first seen in its phase, or being deleted; if it was so before that, since when by what it states."""
+    """When it was first seen in its phase, or terminating; if that began earlier, its own times count."""
     reason: str = ""
-    """Why it failed, when not by its containers: it was evicted, or its node refused it."""
+    """Why it failed, apart from its containers: it was evicted, or its node refused it."""
     retry: int = 0
-    """How often the Job had been tried again when it was made."""
+    """The number of the Job's retries when it was made."""
     session: str = ""
     """The session of the scheduler that evicted it."""
     evicted: bool = False
-    """Whether its deletion began before it had ended."""
+    """True if its deletion began before it had ended."""
 
     @property
     def is_finished(self) -> bool:
-        """Whether it has ended by itself."""
+        """True if it has ended by itself."""
         return self.phase in ENDED
 
     @property
     def is_leaving(self) -> bool:
-        """Whether it is being deleted, or about to be."""
+        """True if it is terminating, or about to be."""
         return self.terminating or self.killed
 
 
 class Loss(NamedTuple):
-    """A pod of a Job that somebody else deleted, and that is gone."""
+    """A deleted pod of a Job that others deleted."""
 
     name: str
     task: str
@@ -110,7 +110,7 @@ def depends(task: api.TaskSpec) -> bool:
 
 
 def first_tasks(spec: api.JobSpec) -> tuple[api.TaskSpec, ...]:
-    """Return the tasks of a completed Job whose pods start together: all, where the Job states its minimum.
+    """Return the tasks of a completed Job whose pods start together: all, if the Job states its minimum.
 
     Else those that depend on no other: pods that are made later cannot be waited for (*ours*; Volcano waits for ever).
     """
@@ -131,7 +131,7 @@ def least_of(spec: api.JobSpec) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How many pods of a Job stand how; those that terminate, or are about to, are counted as that alone."""
+    """The number of a Job's pods by phase; terminating ones, or those about to be, count only as that."""
 
     pending: int = 0
     running: int = 0
@@ -198,7 +198,7 @@ def _succeeded(job: api.Job, counted: Tally) -> bool:
 
 
 def _after_restarting(job: api.Job, counted: Tally) -> Phase:
-    """Begin again once the old pods are out of the way, or give up after too many tries."""
+    """Start again once the old pods are gone, or give up after too many tries."""
     if job.status.retry_count >= (job.spec.max_retry or 0):
         return Phase.FAILED
     if counted.alive > counted.terminating or counted.succeeded or counted.failed:
@@ -208,7 +208,7 @@ def _after_restarting(job: api.Job, counted: Tally) -> Phase:
 
 
 def phase_of(job: api.Job) -> Phase:
-    """Return the phase of a Job; one that nobody has written, or nobody knows, is Pending."""
+    """Return the phase of a Job; an absent or unknown one is Pending."""
     try:
         return Phase(job.status.state.phase)
     except ValueError:
@@ -216,7 +216,7 @@ def phase_of(job: api.Job) -> Phase:
 
 
 def startable(job: api.Job, counted: Tally) -> frozenset[str]:
-    """Return the tasks of which what they depend on has come far enough for their pods to be made."""
+    """Return the tasks whose dependencies have come far enough for their pods to be made."""
     least = {task.name: task.min_available or 0 for task in job.spec.tasks}
     counts = counted.of_tasks()
 

@@ -13,13 +13,13 @@ Json = dict[str, Any]
 
 
 class Scale(Record, frozen=True):
-    """How many pods a workload wants; None where its kind does not state it."""
+    """Return how many pods a workload wants; None if its kind does not state it."""
 
     replicas: int | None = None
 
 
 class PodOwner(ApiObject, frozen=True):
-    """What owns pods, a struct for each kind, since lists do not state the kind of what is in them."""
+    """The struct of each kind of owner, since lists do not state the kind of their items."""
 
     spec: Scale = Scale()
 
@@ -88,14 +88,14 @@ class Command(ApiObject, frozen=True):
 
 
 class RawJob(ApiObject, frozen=True):
-    """batch.volcano.sh/v1alpha1 Job with whatever its templates have: pods are made from it."""
+    """batch.volcano.sh/v1alpha1 Job with all fields of its templates: pods are made from it."""
 
     spec: Any = None
     status: Any = None
 
     @property
     def phase(self) -> str:
-        """The phase of the Job; empty when it has none."""
+        """Return the phase of the Job; empty when it has none."""
         state = self.status.get("state") if isinstance(self.status, dict) else None
         phase = state.get("phase") if isinstance(state, dict) else None
         return phase if isinstance(phase, str) else ""
@@ -118,7 +118,7 @@ class GivenPort(Record, frozen=True):
 
 
 class GivenContainer(Record, frozen=True):
-    """What plugins of Volcano Jobs read of a container, and add to."""
+    """The fields of a container that plugins of Volcano Jobs read and change."""
 
     name: str = ""
     env: tuple[GivenVariable, ...] = ()
@@ -127,7 +127,7 @@ class GivenContainer(Record, frozen=True):
 
 
 class GivenPodSpec(Record, frozen=True):
-    """What the Job controller and its plugins read of a pod, and add to."""
+    """The fields of a pod that the Job controller and its plugins read and change."""
 
     containers: tuple[GivenContainer, ...] = ()
     init_containers: tuple[GivenContainer, ...] = ()
@@ -160,13 +160,13 @@ class GivenVolume(Record, frozen=True):
 
 
 class GivenSpec(Record, frozen=True):
-    """The parts of a Job that pods are made from without being understood: the CRD lets anything stand there."""
+    """The parts of a Job that pods are made from without being understood: the CRD allows any fields there."""
 
     tasks: tuple[GivenTask, ...] = ()
     volumes: tuple[GivenVolume, ...] = ()
 
 
 class GivenJob(ApiObject, frozen=True):
-    """A Job whose templates are of the shape that pods can be made from."""
+    """A Job whose templates have the form that pods can be made from."""
 
     spec: GivenSpec = GivenSpec()

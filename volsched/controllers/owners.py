@@ -1,4 +1,4 @@
-"""The objects that own others: as the owners that these name, and as the references by which they do."""
+"""Owners of objects: as the owners that these name, and as the references to them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _API_VERSIONS: Final[Mapping[type[api.ApiObject], tuple[str, str]]] = {
 
 
 def is_owner(found: api.ApiObject) -> bool:
-    """Whether an object is of a kind that may own others."""
+    """True if an object is of a kind that may own others."""
     return type(found) in _API_VERSIONS
 
 

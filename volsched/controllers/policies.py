@@ -1,13 +1,13 @@
-"""What the policies of a Volcano Job ask for, after Volcano's docs/user-guide/how_to_use_job_policy.md.
+"""The actions of a Volcano Job's policies, after Volcano's docs/user-guide/how_to_use_job_policy.md.
 
-A Job is judged by how things stand, not by what was heard on the way, so that a restart of the controllers loses
-nothing: a failed pod of the Job's current version has a policy that applies to it, or has none. How things stand is no
-event, though: a pod is evicted once and terminates for minutes. So none applies twice: whatever a policy starts begins
-a new version of the Job, whose pods alone count, or states in the Job which pods it was about (`Counted`). Only a pod
-that vanished at once leaves no trace; that comes as a `Loss`. Timeouts count from when it was seen, and, by controllers
-that have just started, from when the objects state that it was (`roster.member_of`).
+A Job is judged by its present state, not by past events, so that a restart of the controllers loses nothing: a policy
+applies to a failed pod of the Job's current version, or none does. But a state is no event: a pod is evicted once and
+terminates for minutes. So no policy applies twice: each action starts a new version of the Job, whose pods alone count,
+or states in the Job the pods that it was about (`Counted`). Only a pod that vanished at once leaves no trace; it comes
+as a `Loss`. Timeouts count from when the state was seen, and, after a start of the controllers, from the times in the
+objects (`pod_index.member_of`).
 
-Policies are asked about pods that stand alike, not about each pod.
+Policies are asked about pods with equal states, not about each pod.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Final, NamedTuple, TypeAlias
 from volsched.controllers.counted import NOTHING, Cause, Counted, Restart
 from volsched.controllers.jobs import MAX_RETRY
 from volsched.controllers.lifecycle import STOPS_AS, JobPod, Loss
-from volsched.controllers.roster import EVICTED, FAILED, PENDING, RUNNING, SUCCEEDED, PodEvent, Roster
+from volsched.controllers.pod_index import EVICTED, FAILED, PENDING, RUNNING, SUCCEEDED, JobPodIndex, PodEvent
 from volsched.model import api
 from volsched.model.values.duration import seconds_of
 
@@ -29,13 +29,13 @@ STARTED: Final = (*STOPS_AS, "RestartJob")
 """Actions that are about the whole Job."""
 
 WITHOUT_NAME: Final = frozenset({"PodFailed", "PodEvicted", "Unknown", "TaskCompleted", "TaskFailed"})
-"""Events that a policy for `*` is about: what goes wrong or ends, and not that pods wait and run."""
+"""Events of a policy for `*`: failures and ends, but not pods that wait and run."""
 
 _OF_PODS: Final = (FAILED, EVICTED, RUNNING, PENDING)
 
 
 class Happening(NamedTuple):
-    """Something that a policy may be about: the event, whose, and since when (seconds since the epoch)."""
+    """A possible cause for a policy: the event, its pod, and its time (seconds since the epoch)."""
 
     event: str
     task: str = ""
@@ -55,7 +55,7 @@ Alike: TypeAlias = tuple[PodEvent, Mapping[str, JobPod]]
 
 @dataclass(frozen=True, slots=True)
 class JobAction:
-    """What to do with a Job, why, and about which task or pod (by name and by number)."""
+    """The action on a Job, the reason, and its task or pod (by name and by number)."""
 
     name: str
     event: str = ""
@@ -72,7 +72,7 @@ class JobAction:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a Job's policies demand: an action, or when to look again (seconds since the epoch), or neither."""
+    """The demand of a Job's policies: an action, or the time of the next look (seconds since the epoch), or neither."""
 
     action: JobAction | None = None
     wake_at: float | None = None
@@ -92,9 +92,9 @@ def decide(
     `group_phase` is the phase of its PodGroup, empty when that was acted on, and `group_since` when it began;
     `counted` is what was counted as a retry.
     """
-    rules, roster = _JobPolicies(job, counted), Roster.of(job.metadata.name, pods)
+    rules, pod_index = _JobPolicies(job, counted), JobPodIndex.of(job.metadata.name, pods)
     wake_at: float | None = None
-    for happening in _happenings(rules, roster, losses, group_phase, now, group_since):
+    for happening in _happenings(rules, pod_index, losses, group_phase, now, group_since):
         policy = rules.about(happening.event, happening.task, happening.exit_code)
         if policy is None or policy.action not in _of(happening):
             continue
@@ -106,7 +106,7 @@ def decide(
 
 
 def _of(happening: Happening) -> Collection[str]:
-    """What can be done because of it: nothing about a task where it names none."""
+    """Return the target of an action: none for a task without a name."""
     return (*STARTED, *TARGETED) if happening.task else STARTED
 
 
@@ -169,16 +169,16 @@ class _JobPolicies:
         return found.replicas if found is not None else 0
 
     def wants(self, pod: JobPod | Loss) -> bool:
-        """Whether the Job wants a pod of this number; one that it was scaled down by is nobody's concern."""
+        """True if the Job wants a pod of this number; pods beyond a smaller scale do not count."""
         return pod.number < self.replicas(pod.task)
 
     def is_settled(self, policy: api.LifecyclePolicy | None, pod: JobPod | Loss) -> bool:
-        """Whether nothing is left to do about an evicted pod: it goes, and what evicted it was counted."""
+        """True if an evicted pod needs nothing more: it goes, and its eviction was counted."""
         return policy is not None and policy.action == "RestartPod" and pod.session in self._sessions
 
     @property
     def version(self) -> int:
-        """The version of the Job whose pods count."""
+        """Return the version of the Job whose pods count."""
         return self.job.status.version
 
 
@@ -186,56 +186,63 @@ class _JobPolicies:
 
 
 def _happenings(
-    rules: _JobPolicies, roster: Roster, losses: Iterable[Loss], group_phase: str, now: float, group_since: float | None
+    rules: _JobPolicies,
+    pod_index: JobPodIndex,
+    losses: Iterable[Loss],
+    group_phase: str,
+    now: float,
+    group_since: float | None,
 ) -> Iterator[Happening]:
-    """Yield what policies are about: of pods that stand alike the first one that is due, else the next one."""
+    """Yield causes: of pods with equal states the first one that is due, else the next one."""
     current: dict[str, list[Alike]] = {}
-    for standing, pods in roster.standings().items():
-        if standing.version == rules.version:
-            current.setdefault(standing.task, []).append((standing, pods))
+    for pod_event, pods in pod_index.pod_events().items():
+        if pod_event.version == rules.version:
+            current.setdefault(pod_event.task, []).append((pod_event, pods))
     for _, alike in sorted(current.items()):
-        yield from sorted(_of_pods(rules, roster, alike, now), key=lambda found: found.number)
-    yield from _of_losses(rules, roster, losses)
+        yield from sorted(_of_pods(rules, pod_index, alike, now), key=lambda found: found.number)
+    yield from _of_losses(rules, pod_index, losses)
     for task in rules.job.spec.tasks:
         yield from _of_task(rules, task, current.get(task.name, ()))
     if group_phase == "Unknown":
         yield Happening("Unknown", since=now if group_since is None else group_since)
 
 
-def _of_losses(rules: _JobPolicies, roster: Roster, losses: Iterable[Loss]) -> Iterator[Happening]:
-    """Yield the evictions of pods that are gone; one that has been made again needs no restart by itself."""
+def _of_losses(rules: _JobPolicies, pod_index: JobPodIndex, losses: Iterable[Loss]) -> Iterator[Happening]:
+    """Yield the evictions of deleted pods; one that has been made again needs no restart of its own."""
     for loss in losses:
         policy = rules.about(EVICTED, loss.task)
-        if policy is None or loss.version != rules.version or not rules.wants(loss) or not roster.is_in_order(loss):
+        if policy is None or loss.version != rules.version or not rules.wants(loss) or not pod_index.is_in_order(loss):
             continue
-        is_back = policy.action == "RestartPod" and loss.number in roster.numbers(loss.task)
+        is_back = policy.action == "RestartPod" and loss.number in pod_index.numbers(loss.task)
         if not is_back and not rules.counted.covers(loss) and not rules.is_settled(policy, loss):
             yield Happening(EVICTED, loss.task, loss.name, loss.number, since=loss.since, session=loss.session)
 
 
-def _of_pods(rules: _JobPolicies, roster: Roster, found: Iterable[Alike], now: float) -> Iterator[Happening]:
-    for standing, pods in found:
-        policy = rules.about(standing.event, standing.task, standing.exit_code) if standing.event in _OF_PODS else None
+def _of_pods(rules: _JobPolicies, pod_index: JobPodIndex, found: Iterable[Alike], now: float) -> Iterator[Happening]:
+    for pod_event, pods in found:
+        policy = (
+            rules.about(pod_event.event, pod_event.task, pod_event.exit_code) if pod_event.event in _OF_PODS else None
+        )
         if policy is None:
             continue
         timeout = timeout_of(policy)
-        wanted = [pod for pod in pods.values() if rules.wants(pod) and roster.is_in_order(pod)]
-        if standing.event == EVICTED:
+        wanted = [pod for pod in pods.values() if rules.wants(pod) and pod_index.is_in_order(pod)]
+        if pod_event.event == EVICTED:
             wanted = [pod for pod in wanted if not rules.is_settled(policy, pod)]
-        since = _created if standing.event == PENDING else _since
+        since = _created if pod_event.event == PENDING else _since
         due = [pod for pod in wanted if since(pod) + timeout <= now]
         if wanted:
             pod = min(due, key=_number) if due else min(wanted, key=since)
-            yield _happening(standing, pod, since(pod))
+            yield _happening(pod_event, pod, since(pod))
 
 
-def _happening(standing: PodEvent, pod: JobPod, since: float) -> Happening:
-    session = pod.session if standing.event == EVICTED else ""
-    return Happening(standing.event, pod.task, pod.name, pod.number, standing.exit_code, since, pod.reason, session)
+def _happening(pod_event: PodEvent, pod: JobPod, since: float) -> Happening:
+    session = pod.session if pod_event.event == EVICTED else ""
+    return Happening(pod_event.event, pod.task, pod.name, pod.number, pod_event.exit_code, since, pod.reason, session)
 
 
 def _of_task(rules: _JobPolicies, task: api.TaskSpec, found: Sequence[Alike]) -> Iterator[Happening]:
-    done = sum(len(pods) for standing, pods in found if standing.event == SUCCEEDED)
+    done = sum(len(pods) for pod_event, pods in found if pod_event.event == SUCCEEDED)
     if 0 < task.replicas <= done and rules.about("TaskCompleted", task.name):
         yield Happening("TaskCompleted", task.name, since=_last(found))
     if found and rules.about("TaskFailed", task.name):
@@ -259,7 +266,7 @@ _created: Final = attrgetter("created")
 
 
 def restart_for(job: api.Job, action: JobAction, retry: int) -> Restart:
-    """Return which pods an action about one task, partition or pod does away with, at a retry of the Job."""
+    """Return the pods that an action about one task, partition or pod deletes, at a retry of the Job."""
     if action.name == "RestartPod" and action.pod:
         return Restart(action.task, action.number, action.number, retry)
     size = partition_size(next((task for task in job.spec.tasks if task.name == action.task), None))

@@ -1,9 +1,8 @@
-"""Queues: their state, and what is counted about them.
+"""Queues: their states and counts.
 
 After Volcano's pkg/controllers/queue. A queue is opened and closed by `spec.state`, by a Command, or by writing
-`status.state`; one that is being closed is Closing while it has PodGroups and Closed when it has none. Closing one
-closes those below it, which are annotated, so that they open again with it and those that somebody closed himself do
-not.
+`status.state`; a queue that is being closed is Closing while it has PodGroups and Closed without any. Closing one
+closes those below it, which are annotated, so that they open again with it and those that a user closed do not.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ OPEN, CLOSING, CLOSED = "Open", "Closing", "Closed"
 NOT_OPEN: Final = (CLOSING, CLOSED)
 
 STATE_AFTER: Final = {"OpenQueue": OPEN, "CloseQueue": CLOSED}
-"""What a Command asks for."""
+"""The states that a Command requests."""
 
 PHASES: Final = ("pending", "inqueue", "running", "unknown", "completed")
 """Phases of PodGroups in the spelling of a queue's status and of its metrics."""
 
 
-def standing_queue(name: str) -> Create:
+def builtin_queue(name: str) -> Create:
     """Return a queue that always exists, as it is made where it is missing."""
     spec: dict[str, Any] = {"weight": 1, "reclaimable": name != ROOT}
     if name != ROOT:
@@ -42,11 +41,11 @@ def parent_of(queue: api.Queue) -> str:
 
 
 def reconcile(queue: api.Queue, parent: api.Queue | None, phases: Mapping[str, int]) -> Iterator[Write]:
-    """Yield the next write about a queue, if there is one; `parent` is None where it has none, or none that exists.
+    """Yield the next write about a queue, if there is one; `parent` is None without an existing one.
 
-    `phases` are its PodGroups by phase. One at a time, a state for the version that was seen: a queue is marked before
-    it is closed with its parent, and opened before the mark goes. Counts follow from nothing that others write, and the
-    scheduler writes to the same object, so they are for whatever version.
+    `phases` are its PodGroups by phase. One write at a time, a state for the version that was seen: a queue is marked
+    before it is closed with its parent, and opened before the mark goes. Counts do not depend on other writers, and the
+    scheduler writes to the same object, so they are for any version.
     """
     if queue.metadata.deletion_timestamp is not None:
         return
@@ -61,7 +60,7 @@ def reconcile(queue: api.Queue, parent: api.Queue | None, phases: Mapping[str, i
 
 
 def commanded(queue: api.Queue, action: str) -> Iterator[Patch]:
-    """Yield what a Command asks for, where the queue has its state: in `spec.state`, or only in its status."""
+    """Yield the change of a Command, at the place of the queue's state: in `spec.state`, or only in its status."""
     state = STATE_AFTER.get(action)
     if state is None:
         return
@@ -74,12 +73,12 @@ def commanded(queue: api.Queue, action: str) -> Iterator[Patch]:
 
 
 def _opens_with(queue: api.Queue, parent: api.Queue | None) -> bool:
-    """Whether a queue was closed by its parent, which is not closed any more."""
+    """True if a queue was closed by its parent, which is not closed any more."""
     return CLOSED_BY_PARENT in queue.metadata.annotations and not _is_closed(parent)
 
 
 def _main_patch(queue: api.Queue, parent: api.Queue | None) -> dict[str, Any]:
-    """Return what has to change of a queue outside its status: its parent, and the mark that its parent closed it."""
+    """Return the changes of a queue outside its status: its parent, and the mark that its parent closed it."""
     patch: dict[str, Any] = {}
     meta = queue.metadata
     if meta.name != ROOT and not queue.spec.parent:
@@ -116,7 +115,7 @@ def _is_closed(queue: api.Queue | None) -> bool:
 
 
 def _status(queue: api.Queue, state: str, phases: Mapping[str, int]) -> dict[str, Any]:
-    """Return the merge patch for a queue's state and counts; empty when it states all of it."""
+    """Return the merge patch for a queue's state and counts; empty if they are already written."""
     known = queue.status
     new = {"state": state, **{phase: phases.get(phase, 0) for phase in PHASES}}
     is_new = not known.state  # nobody has written anything: zeros are written, too
@@ -124,9 +123,9 @@ def _status(queue: api.Queue, state: str, phases: Mapping[str, int]) -> dict[str
 
 
 def _status_patch(queue: api.Queue, meta: Mapping[str, str], status: Mapping[str, Any]) -> Patch:
-    """Return a patch of a queue's status that leaves alone what it holds, which is the scheduler's to write.
+    """Return a patch of a queue's status without its amounts, which the scheduler writes.
 
-    Volcano's CRD wants something there; merging an empty object changes nothing where there is one already.
+    Volcano's CRD requires an object there; merging an empty one changes nothing.
     """
     held: dict[str, Any] = {} if queue.status.allocated else {"allocated": {}}
     return Patch(
@@ -137,7 +136,7 @@ def _status_patch(queue: api.Queue, meta: Mapping[str, str], status: Mapping[str
 # --- counting -------------------------------------------------------------------------------------------------------
 
 
-class GroupLedger:
+class PodGroupCounts:
     """The PodGroups of queues by phase, kept change by change."""
 
     def __init__(self) -> None:
@@ -163,12 +162,12 @@ class GroupLedger:
                 del self._phases[queue]
 
     def phases(self, queue: str) -> Mapping[str, int]:
-        """Return how many PodGroups of a queue are in which phase, those in which there are none left out."""
+        """Return how many PodGroups of a queue are in which phase, without zeros."""
         return self._phases.get(queue, {})
 
 
 class QueueHierarchy:
-    """Which queues are below which, kept queue by queue."""
+    """The children of queues, kept queue by queue."""
 
     def __init__(self) -> None:
         self._parents: dict[str, str] = {}

@@ -1,7 +1,7 @@
-"""What the controllers know of the cluster, and which objects a change makes worth another look.
+"""The controllers' data about the cluster, and the objects that a change affects.
 
-Of a pod no more is kept than its standing, and what its PodGroup would take from it (equal pods share that). A change
-names the keys that it concerns; what is to be written about a key is asked of the key's controller.
+Of a pod only its state is kept, and the template of its PodGroup (equal pods share that). A change names the keys that
+it affects; the controller of a key decides its writes.
 
 The store is one class: every change of an object moves several of its indexes together.
 """
@@ -20,19 +20,19 @@ from msgspec.structs import astuple
 from volsched.controllers import grouping
 from volsched.controllers.authors import OURS, WRITTEN, Authorship, authorship_of
 from volsched.controllers.counted import NOTHING, Counted
-from volsched.controllers.grouping import GROUP_MIN_MEMBER, Seed
+from volsched.controllers.grouping import GROUP_MIN_MEMBER, GroupTemplate
 from volsched.controllers.job_controller import JobSurroundings, JobView
 from volsched.controllers.jobs import identity_only
 from volsched.controllers.lifecycle import JobPod, Loss
 from volsched.controllers.objects import WORKLOADS, PodOwner, RawJob
 from volsched.controllers.owners import as_owner
-from volsched.controllers.queues import GroupLedger, QueueHierarchy
-from volsched.controllers.roster import Roster, member_of
+from volsched.controllers.pod_index import JobPodIndex, member_of
+from volsched.controllers.queues import PodGroupCounts, QueueHierarchy
 from volsched.controllers.waiting import unschedulable
 from volsched.controllers.writes import GROUP, JOB, POD, QUEUE
 from volsched.mirror.reading import GENERATED_GROUP, GROUP_NAME, as_name, generated_group_name, seconds
 from volsched.model import api
-from volsched.model.changes import Gone, Refused
+from volsched.model.changes import Deleted, Refused
 from volsched.model.job import UNKNOWN
 from volsched.model.pods.owners import Owner, controller_of, group_of, named_by
 from volsched.model.values.bounded import Bounded, Size
@@ -48,14 +48,14 @@ class Key(NamedTuple):
 
 
 Dirty = Callable[[Key], None]
-"""Is told each key that a change concerns."""
+"""Gets each key that a change affects."""
 
 
 @dataclass(slots=True, eq=False)
 class PodView:
-    """What is kept of a pod. `group` is the PodGroup that it names, `plain` the one that it has by its owner.
+    """The kept data of a pod. `group` is the PodGroup that it names, `plain` the one that it has by its owner.
 
-    What else is known of a Volcano Job's pod is in the `roster` of that Job.
+    Further data of a Volcano Job's pod is in the `pod_index` of that Job.
     """
 
     uid: str
@@ -65,47 +65,47 @@ class PodView:
     owner: api.OwnerReference
     group: str
     plain: str
-    seed: Seed
+    group_template: GroupTemplate
     phase: str
     terminating: bool
     has_node: bool
-    roster: Roster | None
+    pod_index: JobPodIndex | None
     seen: float
     created: float
 
     @property
     def whose(self) -> Owner:
-        """The owner that it names."""
+        """Return the owner that it names."""
         return named_by(self.namespace, self.owner)
 
     @property
     def is_alive(self) -> bool:
-        """Whether it waits or runs, and is to go on doing so."""
+        """True if it waits or runs, and is to go on doing so."""
         return self.phase not in FINISHED and not self.terminating
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it has no node yet, and is to get one."""
+        """True if it has no node yet, and is to get one."""
         return self.is_alive and not self.has_node
 
 
 class _Waiting:
     """The pods of one owner that wait for a node, the newest one first.
 
-    What a pod states may change, and so may what it is; an entry is looked at when it has become the first one. `told`
-    is what the pod stated that was the newest one when that was last asked for.
+    A pod may change while it waits, so an entry is checked when it has become the first one. `synced_template` is the
+    template of the pod that was the newest one at the last call of ``newest``.
     """
 
     def __init__(self) -> None:
         self._entries: list[tuple[float, int, str]] = []
         self._numbers = 0
-        self.told: Seed | None = None
+        self.synced_template: GroupTemplate | None = None
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def put(self, pod: PodView) -> None:
-        """Take in a pod that waits; of those made in the same second the one that came last is the newest."""
+        """Take in a waiting pod; of those made in the same second the one that came last is the newest."""
         self._numbers += 1
         heappush(self._entries, (-pod.created, -self._numbers, pod.uid))
 
@@ -121,7 +121,7 @@ class _Waiting:
 
 @dataclass(frozen=True, slots=True)
 class OwnerView:
-    """What is kept of a workload."""
+    """The kept data of a workload."""
 
     annotations: Mapping[str, str]
     is_scaled_to_zero: bool
@@ -131,7 +131,7 @@ MOST_TOMBSTONES: Final = 4096
 
 
 class Tombstones:
-    """The uids of what was seen going not long ago, and what that was: it does not come back."""
+    """The uids of recently deleted objects, and their kinds: they do not come back."""
 
     def __init__(self) -> None:
         self._gone: Bounded[str, tuple[str, str, str]] = Bounded(MOST_TOMBSTONES)
@@ -147,7 +147,7 @@ class Tombstones:
         return uid in self._gone
 
     def has(self, owner: Owner) -> bool:
-        """Whether an owner is gone."""
+        """True if an owner was deleted."""
         return self._gone.get(owner.uid) == (owner.kind, owner.namespace, owner.name)
 
 
@@ -165,24 +165,24 @@ class Store:
     queues: dict[str, api.Queue] = field(default_factory=dict)
     jobs: dict[str, JobView] = field(default_factory=dict)
     classes: dict[str, int] = field(default_factory=dict)
-    group_ledger: GroupLedger = field(default_factory=GroupLedger)
+    pod_group_counts: PodGroupCounts = field(default_factory=PodGroupCounts)
     tombstones: Tombstones = field(default_factory=Tombstones)
     refused: set[str] = field(default_factory=set)
-    """Keys of PodGroups for which there is no memory: of them it is known who they are, and nothing is written."""
-    _families: dict[str, dict[str, PodView]] = field(default_factory=dict)
+    """Keys of PodGroups without room in memory: only their identity is known, and they are not written."""
+    _pods_of_group: dict[str, dict[str, PodView]] = field(default_factory=dict)
     _waiting: dict[str, dict[Owner, _Waiting]] = field(default_factory=dict)
     _authors: dict[str, Authorship] = field(default_factory=dict)
     _known_authors: WeakValueDictionary[tuple[Any, ...], Authorship] = field(default_factory=WeakValueDictionary)
-    _rosters: dict[Owner, Roster] = field(default_factory=dict)
+    _pod_indexes: dict[Owner, JobPodIndex] = field(default_factory=dict)
     _tree: QueueHierarchy = field(default_factory=QueueHierarchy)
     _namespaces: dict[str, str] = field(default_factory=dict)
     _unknown_since: dict[str, float] = field(default_factory=dict)
-    _seeds: WeakValueDictionary[tuple[Any, ...], Seed] = field(default_factory=WeakValueDictionary)
+    _group_templates: WeakValueDictionary[tuple[Any, ...], GroupTemplate] = field(default_factory=WeakValueDictionary)
 
     # -- changes --------------------------------------------------------------------------------------------------
 
     def put(self, found: api.ApiObject) -> None:
-        """Take in an object as it is now; one that is older than what is known, or was seen going, is passed over."""
+        """Take in an object as it is now; an outdated or deleted one is ignored."""
         match found:
             case api.Pod():
                 self._put_pod(found)
@@ -197,7 +197,7 @@ class Store:
             case api.PriorityClass():
                 self.classes[found.metadata.name] = found.value
 
-    def gone(self, gone: Gone) -> None:
+    def gone(self, gone: Deleted) -> None:
         """Take in that an object is no longer there."""
         self.tombstones.put(gone.uid, gone.kind, gone.namespace, gone.name)
         key = f"{gone.namespace}/{gone.name}" if gone.namespace else gone.name
@@ -215,10 +215,10 @@ class Store:
             self._drop_owner(gone)
 
     def everything(self) -> Iterator[Key]:
-        """Yield everything that may need a write, as when writing begins; what is known may change meanwhile."""
+        """Yield every key that may need a write, for the start of writing; objects may change meanwhile."""
         yield from (Key(QUEUE.name, name) for name in list(self.queues))
         yield from (Key(JOB.name, name) for name in list(self.jobs))
-        yield from (Key(GROUP.name, key) for key in list(self._families))
+        yield from (Key(GROUP.name, key) for key in list(self._pods_of_group))
         yield from (Key(GROUP.name, key) for key in list(self.groups))
         yield from (Key(POD.name, pod.uid) for pod in list(self.pods.values()) if not pod.group)
 
@@ -230,11 +230,11 @@ class Store:
             "store.owners": lambda: len(self.owners),
             "store.queues": lambda: len(self.queues),
             "store.jobs": lambda: len(self.jobs),
-            "store.rosters": lambda: len(self._rosters),
+            "store.rosters": lambda: len(self._pod_indexes),
             "store.waiting": lambda: sum(len(some) for owners in self._waiting.values() for some in owners.values()),
             "store.authors": lambda: len(self._authors),
-            "store.families": lambda: len(self._families),
-            "store.seeds": lambda: len(self._seeds),
+            "store.families": lambda: len(self._pods_of_group),
+            "store.seeds": lambda: len(self._group_templates),
             "store.unknown": lambda: len(self._unknown_since),
             "store.tombstones": lambda: len(self.tombstones),
         }
@@ -251,24 +251,24 @@ class Store:
         if uid in self.tombstones or (known is not None and version < known.version):
             return
         view = self._view(pod, known, version)
-        if known is not None and (known.plain, known.roster) != (view.plain, view.roster):
+        if known is not None and (known.plain, known.pod_index) != (view.plain, view.pod_index):
             self._leave(known)
             if known.plain not in ("", view.plain):
                 self.dirty(Key(GROUP.name, f"{known.namespace}/{known.plain}"))
         self.pods[uid] = view
         if view.plain:
             key = f"{view.namespace}/{view.plain}"
-            self._families.setdefault(key, {})[uid] = view
+            self._pods_of_group.setdefault(key, {})[uid] = view
             if view.is_waiting and (known is None or not known.is_waiting or _moves(known, view)):
                 self._waiting.setdefault(key, {}).setdefault(view.whose, _Waiting()).put(view)
-        if view.roster is not None:
-            view.roster.put(self._member(pod, view))
-            self._rosters[view.whose] = view.roster
-        self._tell_of_pod(view, known)
+        if view.pod_index is not None:
+            view.pod_index.put(self._member(pod, view))
+            self._pod_indexes[view.whose] = view.pod_index
+        self._update_job_pods(view, known)
 
     def _member(self, pod: api.Pod, view: PodView) -> JobPod:
-        """Return a pod of a Volcano Job as it stands; the Job states of some that they are to go."""
-        before = view.roster.get(pod.metadata.uid) if view.roster is not None else None
+        """Return a pod of a Volcano Job as it is; the Job states which pods are to go."""
+        before = view.pod_index.get(pod.metadata.uid) if view.pod_index is not None else None
         member, job = member_of(pod, before, self.clock()), self._job_of(view)
         if member.killed or job is None:
             return member
@@ -293,22 +293,22 @@ class Store:
             owner=known.owner if known is not None and known.owner == owner else owner,
             group=group,
             plain=plain,
-            seed=self._seed(pod) if plain else _NO_SEED,
+            group_template=self._group_template(pod) if plain else _NO_SEED,
             phase=pod.status.phase,
             terminating=meta.deletion_timestamp is not None,
             has_node=bool(pod.spec.node_name),
-            roster=self._rosters.get(whose, Roster(whose.name)) if of_job else None,
+            pod_index=self._pod_indexes.get(whose, JobPodIndex(whose.name)) if of_job else None,
             seen=(seen := known.seen if known is not None else self.clock()),
             created=seconds(meta.creation_timestamp) or seen,
         )
 
-    def _seed(self, pod: api.Pod) -> Seed:
-        """What a PodGroup takes from a pod: pods that are alike share it, and it ends with the last of them."""
-        seed = grouping.seed_of(pod)
-        return self._seeds.setdefault(astuple(seed), seed)
+    def _group_template(self, pod: api.Pod) -> GroupTemplate:
+        """The fields that a PodGroup takes from a pod: equal pods share them, and they end with the last of these."""
+        group_template = grouping.group_template_of(pod)
+        return self._group_templates.setdefault(astuple(group_template), group_template)
 
-    def _tell_of_pod(self, view: PodView, known: PodView | None) -> None:
-        if view.roster is not None:
+    def _update_job_pods(self, view: PodView, known: PodView | None) -> None:
+        if view.pod_index is not None:
             job = self._job_of(view)
             if job is not None:
                 if view.phase == "Running":
@@ -316,18 +316,18 @@ class Store:
                 self.dirty(Key(JOB.name, f"{view.namespace}/{view.owner.name}"))
         elif view.plain:
             has_news = known is None or (known.group, known.is_alive) != (view.group, view.is_alive)
-            if self._states_anew(view) or has_news:
+            if self._has_other_template(view) or has_news:
                 self.dirty(Key(GROUP.name, f"{view.namespace}/{view.plain}"))
             if has_news and not view.group:
                 self.dirty(Key(POD.name, view.uid))
 
-    def _states_anew(self, pod: PodView) -> bool:
-        """Whether the newest pod that waits for a node, of the same PodGroup, states something else than before."""
+    def _has_other_template(self, pod: PodView) -> bool:
+        """True if the newest waiting pod of the same PodGroup has another template than before."""
         key = f"{pod.namespace}/{pod.plain}"
         newest, waiting = self.newest(key, pod.whose), self._waiting.get(key, {}).get(pod.whose)
-        if newest is None or waiting is None or waiting.told is newest.seed:
+        if newest is None or waiting is None or waiting.synced_template is newest.group_template:
             return False
-        waiting.told = newest.seed
+        waiting.synced_template = newest.group_template
         return True
 
     def _drop_pod(self, uid: str) -> None:
@@ -349,38 +349,38 @@ class Store:
         return Loss(member.name, member.task, member.number, member.version, since, member.retry, member.session)
 
     def _leave(self, view: PodView) -> JobPod | None:
-        """Take a pod out of what it was counted in; return what was known of a Job's pod."""
+        """Remove a pod from its counts; return the former data of a Job's pod."""
         if view.plain:
             key = f"{view.namespace}/{view.plain}"
-            del self._families[key][view.uid]
-            if not self._families[key]:
-                del self._families[key]
+            del self._pods_of_group[key][view.uid]
+            if not self._pods_of_group[key]:
+                del self._pods_of_group[key]
                 self._waiting.pop(key, None)
-        if view.roster is None:
+        if view.pod_index is None:
             return None
-        member = view.roster.drop(view.uid)
-        if not len(view.roster):
-            self._rosters.pop(view.whose, None)
+        member = view.pod_index.drop(view.uid)
+        if not len(view.pod_index):
+            self._pod_indexes.pop(view.whose, None)
         return member
 
     def _job_of(self, view: PodView) -> JobView | None:
         """Return the Volcano Job that has a pod, if there is just that one."""
-        job = self.jobs.get(f"{view.namespace}/{view.owner.name}") if view.roster is not None else None
+        job = self.jobs.get(f"{view.namespace}/{view.owner.name}") if view.pod_index is not None else None
         return job if job is not None and as_owner(job.job) == view.whose else None
 
-    def roster_of(self, uid: str) -> Roster | None:
-        """Return what counts a pod, if that is of a Volcano Job."""
+    def pod_index_of(self, uid: str) -> JobPodIndex | None:
+        """Return the index of a pod, if it is of a Volcano Job."""
         view = self.pods.get(uid)
-        return view.roster if view is not None else None
+        return view.pod_index if view is not None else None
 
-    def family(self, key: str) -> Collection[PodView]:
+    def pods_of_group(self, key: str) -> Collection[PodView]:
         """Return the pods that have this PodGroup by the owner that they name, in the order in which they came."""
-        return self._families.get(key, {}).values()
+        return self._pods_of_group.get(key, {}).values()
 
     def newest(self, key: str, whose: Owner) -> PodView | None:
-        """Return of the pods of an owner that have this PodGroup by it the newest one that waits for a node."""
+        """Return the newest waiting pod of those that have this PodGroup by their owner."""
         waiting = self._waiting.get(key, {}).get(whose)
-        return waiting.newest(self._families[key], whose) if waiting is not None else None
+        return waiting.newest(self._pods_of_group[key], whose) if waiting is not None else None
 
     # -- PodGroups ------------------------------------------------------------------------------------------------
 
@@ -396,14 +396,14 @@ class Store:
         self.refused.discard(key)
         self.groups[key] = plain
         queue = group.spec.queue or self.default_queue
-        if known is None or _standing(known) != _standing(group):
+        if known is None or _queue_and_phase(known) != _queue_and_phase(group):
             if known is not None:
                 self.dirty(Key(QUEUE.name, known.spec.queue or self.default_queue))
-            self.group_ledger.put_group(key, queue, group.status.phase)
+            self.pod_group_counts.put_group(key, queue, group.status.phase)
             self.dirty(Key(QUEUE.name, queue))
         if known is None:
             self.dirty(Key(GROUP.name, key))
-            for pod in self.family(key):
+            for pod in self.pods_of_group(key):
                 if not pod.group:
                     self.dirty(Key(POD.name, pod.uid))
         if _is_of_job(group) and group.status.phase == UNKNOWN:
@@ -447,13 +447,13 @@ class Store:
         self.refused.discard(key)
         self._authors.pop(key, None)
         self._unknown_since.pop(uid, None)
-        self.group_ledger.drop_group(key)
+        self.pod_group_counts.drop_group(key)
         self.dirty(Key(QUEUE.name, group.spec.queue or self.default_queue))
         self.dirty(Key(GROUP.name, key))
         self._dirty_job_with(group)
 
     def _note_authors(self, key: str, group: api.PodGroup) -> None:
-        """Keep who wrote what of a PodGroup that we make; most have the same authors and share that."""
+        """Keep the authors of a PodGroup that we make; most have the same ones and share the record."""
         is_made = group.metadata.name.startswith(GENERATED_GROUP) or _is_of_job(group)
         authors = authorship_of(group) if is_made else OURS
         if authors == OURS:
@@ -488,7 +488,7 @@ class Store:
             self.owners[owner] = view
             self.dirty(Key(GROUP.name, f"{meta.namespace}/podgroup-{meta.uid}"))
 
-    def _drop_owner(self, gone: Gone) -> None:
+    def _drop_owner(self, gone: Deleted) -> None:
         group = next((group_of(version) for version, kind in WORKLOADS.values() if kind == gone.kind), "")
         self.owners.pop(Owner(gone.namespace, group, gone.kind, gone.name, gone.uid), None)
         self.dirty(Key(GROUP.name, f"{gone.namespace}/podgroup-{gone.uid}"))
@@ -544,12 +544,12 @@ class Store:
 
     def _condemn(self, view: JobView, before: Counted) -> None:
         """Let those of its pods go that the Job states to have been counted for since."""
-        roster = self._rosters.get(as_owner(view.job))
-        if roster is None or view.counted.restarts == before.restarts:
+        pod_index = self._pod_indexes.get(as_owner(view.job))
+        if pod_index is None or view.counted.restarts == before.restarts:
             return
         for restart in set(view.counted.restarts) - set(before.restarts):
-            for pod in tuple(restart.pods(roster)):
-                roster.kill(pod.uid)
+            for pod in tuple(restart.pods(pod_index)):
+                pod_index.kill(pod.uid)
 
     def drop_job(self, key: str, uid: str) -> None:
         """Take in that a Volcano Job is gone."""
@@ -569,17 +569,17 @@ class Store:
         since = self._unknown_since.get(group.metadata.uid) if group is not None else None
         authors = self.authors(group.key) if group is not None else OURS
         is_refused = group is not None and group.key in self.refused
-        pods = self._rosters.get(owner, Roster(meta.name))
+        pods = self._pod_indexes.get(owner, JobPodIndex(meta.name))
         return JobSurroundings(pods, group, self.classes, queue, since, authors, is_refused)
 
 
 _JOB: Final = (group_of(JOB.group_version), JOB.name)
-_NO_SEED: Final = Seed()
+_NO_SEED: Final = GroupTemplate()
 _NO_ANNOTATIONS: Final[Mapping[str, str]] = {}
 
 
 _NOTES: Final = range(1, 4 * grouping.MOST_INHERITED)
-"""Characters of the annotation that notes what we wrote: more are not ours."""
+"""The longest annotation about our writes: a longer one is not ours."""
 
 
 def _moves(before: PodView, after: PodView) -> bool:
@@ -606,7 +606,7 @@ def _is_of_job(group: api.PodGroup) -> bool:
     return owner is not None and (owner.group, owner.kind) == _JOB
 
 
-def _standing(group: api.PodGroup) -> tuple[str, str]:
+def _queue_and_phase(group: api.PodGroup) -> tuple[str, str]:
     return group.spec.queue, group.status.phase
 
 

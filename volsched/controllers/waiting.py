@@ -1,10 +1,10 @@
-"""Why a Volcano Job waits, in the words of its PodGroup, on the Job itself.
+"""The reason why a Volcano Job waits, from its PodGroup, on the Job itself.
 
-A Job has no pods before its PodGroup is admitted, so the Job is where its user looks. Of an entry of a Job's
-`status.conditions` Volcano's schema keeps `status`, which is any text, and `lastTransitionTime`; the API server drops
-whatever else there is. Its controllers write phases there, its tools print what they find, nobody decides by it. So the
-condition is the entry `PodGroupPending`, as the reason of the Event that Volcano's own controllers write, and the words
-are in `status.state.reason` and `status.state.message`, which it keeps, too. All of it goes when the wait is over.
+A Job has no pods before its PodGroup is admitted, so users look at the Job. In an entry of a Job's `status.conditions`
+Volcano's schema keeps `status`, which is any text, and `lastTransitionTime`; the API server drops all other fields. Its
+controllers write phases there, its tools print the entries, and nothing is decided by them. So the condition is the
+entry `PodGroupPending`, as the reason of the Event that Volcano's own controllers write, and the message is in
+`status.state.reason` and `status.state.message`, which it keeps, too. All of it goes when the wait is over.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _UNSCHEDULABLE: Final = "Unschedulable"
 
 
 class Wait(NamedTuple):
-    """Why a Job waits; both are empty for one that does not."""
+    """The reason of a waiting Job; both fields are empty for another one."""
 
     reason: str = ""
     message: str = ""
@@ -54,7 +54,7 @@ def about_wait(job: api.Job, wait: Wait) -> RecordEvent:
 
 
 def refused(job: api.Job, problem: str) -> Wait:
-    """Return why a Job is not run as it is: for what is wrong with it (`problem`), or for its plugins."""
+    """Return why a Job is not run as it is: a `problem` of its own, or of its plugins."""
     if problem:
         return Wait(INVALID_JOB, f"{problem}; correct the Job, it is not run as it is")
     plugins = job_plugins.refusal(job)
@@ -73,7 +73,7 @@ def _about(job: api.Job, reason: str, message: str) -> RecordEvent:
 
 
 def with_wait(history: Sequence[Mapping[str, Any]], wait: Wait, stamp: str) -> list[Mapping[str, Any]]:
-    """Return a Job's conditions with the one that states that it waits, or without; it is last, and stays as it was."""
+    """Return a Job's conditions with or without the one that it waits; that is last, and unchanged if it was there."""
     phases = [entry for entry in history if entry.get("status") != POD_GROUP_PENDING]
     if wait == NO_WAIT:
         return phases

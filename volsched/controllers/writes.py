@@ -1,4 +1,4 @@
-"""What a controller wants written, as values; carrying it out is somebody else's part."""
+"""The writes of controllers, as values; `volsched.operator` carries them out."""
 
 from __future__ import annotations
 
@@ -31,13 +31,14 @@ COMMAND: Final = ApiKind("Command", "bus.volcano.sh/v1alpha1", "commands")
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Make an object; one that is there already is as good, unless its content `must_match`, then it is patched.
+    """Create an object; an existing one is as good, unless its content `must_match`, then it is patched.
 
-    `content` may be what makes the object, so that many may wait to be written and each is in memory only while it is.
-    One `with_keys` is a Secret that gets a new key pair for SSH when it is written, so that nobody else has seen it.
-    One that `is_own` is worth nothing when it has another owner, or none: what somebody else made is neither changed
-    nor used, and what a Job of that name left behind that was deleted is waited for. Of Secrets nobody may see the
-    owner: one that is there before `garbage_until` (seconds since the epoch) may be such garbage.
+    * `content` may be a function, so that many may wait to be written and each is in memory only meanwhile.
+    * `with_keys`: a Secret that gets a new key pair for SSH at its write, so that no other reader has seen it.
+    * `is_own`: an object with another owner, or none, is no substitute: objects of others are neither changed nor used,
+      and
+    leftovers of a deleted Job of that name are waited for. The owner of a Secret cannot be read: one made before
+    `garbage_until` (seconds since the epoch) may be such a leftover.
     """
 
     kind: ApiKind
@@ -51,7 +52,7 @@ class Create:
 
     @property
     def body(self) -> Body:
-        """The object, made again each time where it is made late."""
+        """Return the object, made again each time where it is made late."""
         return self.content() if callable(self.content) else self.content
 
 
@@ -80,7 +81,7 @@ Write: TypeAlias = Create | Patch | Delete
 
 
 def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the JSON merge patch (RFC 7386) that makes `after` of `before`; empty when they are equal."""
+    """Return the JSON merge patch (RFC 7386) from `before` to `after`; empty if they are equal."""
     patch: dict[str, Any] = {key: None for key in before if key not in after}
     for key, value in after.items():
         known = before.get(key)

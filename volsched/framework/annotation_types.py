@@ -1,11 +1,11 @@
-"""How the texts of annotations are read: by this, `volsched snapshot --anonymise` writes them under other names.
+"""The types of annotations: they tell `volsched snapshot --anonymise` how to replace the text.
 
-A plugin or action declares it beside its annotations::
+A plugin or action declares them beside its annotations::
 
     ANNOTATION_TYPES = {"example.com/rack": "name", "example.com/racks-*": ("resource", "amount")}
 
-A key that ends in ``*`` stands for all that begin like it; it has two types, of the rest of the key and of the text. A
-declared annotation without a type counts as a name.
+A key that ends in ``*`` is a prefix; it has two types, of the rest of the key and of the text. A declared annotation
+without a type counts as a name.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What callbacks have to return: anything else is an error that names the plugin, and never a quiet no."""
+"""Checks of the values that callbacks return: a wrong type is an error that names the plugin."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def is_protected(plugin: str, protects: ProtectedFn, victim: TaskInfo, task: Tas
     raise AnswerError(plugin, protects, answer, "it returns True where the pod may not be evicted, else False")
 
 
-def verdict_of(predicate: Predicate, task: TaskInfo, node: NodeInfo) -> Verdict | None:
+def ask_predicate(predicate: Predicate, task: TaskInfo, node: NodeInfo) -> Verdict | None:
     """Ask a predicate about one node; raises AnswerError."""
-    return as_verdict(predicate, predicate.ask(task, node))
+    return checked_refusal(predicate, predicate.ask(task, node))
 
 
-def as_verdict(predicate: Predicate, answer: object) -> Verdict | None:
+def checked_refusal(predicate: Predicate, answer: object) -> Verdict | None:
     """Return what a predicate answered; raises AnswerError."""
     if answer is None or isinstance(answer, Verdict):
         return answer
@@ -72,7 +72,7 @@ def as_scores(order: NodeOrder, answer: Any, rows: int) -> Floats:
 def check_scores(orders: Iterable[NodeOrder], task: TaskInfo, node: NodeInfo) -> None:
     """Find whose score of a node is no number, where the sum is none; raises AnswerError."""
     for order in orders:
-        if order.speaks(task):
+        if order.applies_to_task(task):
             score = order.ask(task, node)
             if not isinstance(score, (int, float, np.number)) or score != score:  # noqa: PLR0124 - not a number
                 raise AnswerError(order.plugin, order.fn, score, _NUMBER)

@@ -1,19 +1,19 @@
-"""What one job causes in a session ends with that job.
+"""Faults and costs of one job end with that job.
 
-Everything that an action does about a job happens inside ``Session.about(job)``. When a plugin, or we, fail over it,
-what was tried is undone, the job is told so (``PluginError``), and it is left alone for a while: until something of its
-own changes, or a growing pause is over. Everybody else goes on in the same session.
+Actions work on a job only inside ``Session.about(job)``. If a plugin, or volsched itself, fails there, the changes are
+undone, the job is refused with ``PluginError``, and it is paused: until one of its objects changes, or a growing pause
+is over. The session goes on with other jobs.
 
-A session has a budget of CPU time as well. When that is over the session ends; what was decided stands, and the rest
-comes in the next one. The job that took most of it is left alone for a while in the same way.
+A session has a budget of CPU time. When it is used up, the session ends; its decisions stand, and the rest follows in
+the next session. The job that used most of the budget is paused in the same way.
 
-Who makes many jobs does not keep others from a first decision. A session that takes longer than ``TURN_SECONDS`` goes
-on with namespaces in turns where queues and priorities order nothing, and gives way after ``GIVE_WAY_SECONDS`` to what
-has come meanwhile. Sessions of less CPU time, which are nearly all, keep the order of ages.
+Many jobs of one namespace do not delay others for long. After ``TURN_SECONDS``, namespaces take turns where queues and
+priorities do not order jobs. After ``GIVE_WAY_SECONDS``, the session ends if changes have arrived. Shorter sessions,
+which are nearly all, keep the order of ages.
 
-What cannot be pinned to a job (a plugin that fails when a session opens, an account that does not follow the cluster
-any more, an order of queues) ends the session at once: nothing is decided by what may be wrong, and the next session
-begins with accounts made again.
+A fault that belongs to no job (a plugin that fails when a session opens, an account that lost track of the cluster, an
+order of queues) ends the session at once, and the next session makes the accounts again. So nothing is decided by wrong
+data.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from volsched.model.verdict import ConditionReason, Scope, Step, Verdict
 PLUGIN_ERROR: Final = "PluginError"
 TOO_EXPENSIVE: Final = "TooExpensive"
 
-SET_ASIDE: Final = -2
-"""In place of the requeue generation in which a job was found to be unschedulable: it is set aside.
+PAUSED: Final = -2
+"""The mark of a paused job, in place of the requeue generation of its last try.
 
-Something of its own that changes replaces it.
+A change of one of its own objects replaces it.
 """
 
 FIRST_PAUSE_SECONDS: Final = 1.0
 LONGEST_PAUSE_SECONDS: Final = 300.0
 
 EXPENSIVE_SHARE: Final = 0.2
-"""Of a session's budget: a job that took more of one that ran out of time is left alone for a while."""
+"""The share of a session's budget above which a job is paused, if the session ran out of time."""
 
 TURN_SECONDS: Final = 0.5
 """Of CPU, after which namespaces take turns in a session where nothing else orders their jobs."""
@@ -75,7 +75,7 @@ class _Pause:
     until: float
 
 
-class SetAside:
+class PausedJobs:
     """Jobs that are left alone for a while; kept from session to session."""
 
     def __init__(self) -> None:
@@ -85,17 +85,17 @@ class SetAside:
         return len(self._pauses)
 
     def holds(self, job: JobInfo, now: float) -> bool:
-        """Whether a job is left alone at this time (seconds since the epoch)."""
+        """True if a job is paused at this time (seconds since the epoch)."""
         pause = self._pauses.get(job.key)
-        return pause is not None and job.unschedulable_at == SET_ASIDE and now < pause.until
+        return pause is not None and job.unschedulable_at == PAUSED and now < pause.until
 
     def add(self, job: JobInfo, now: float) -> float:
-        """Leave a job alone from now on, each time for twice as long; return for how many seconds."""
+        """Pause a job, each time for twice as long; return the seconds."""
         before = self._pauses.get(job.key)
         seconds = FIRST_PAUSE_SECONDS if before is None else min(LONGEST_PAUSE_SECONDS, 2 * before.seconds)
         self._pauses[job.key] = _Pause(seconds, now + seconds)
         job.leave_equivalents()
-        job.unschedulable_at = SET_ASIDE
+        job.unschedulable_at = PAUSED
         return seconds
 
     def drop(self, job: JobInfo) -> None:
@@ -108,38 +108,38 @@ class SetAside:
             del self._pauses[key]
 
     def wake_at(self, now: float) -> float | None:
-        """When the first of them is tried again (seconds since the epoch); None when none is waiting for its time."""
+        """Return when the first pause ends (seconds since the epoch); None without one that is running."""
         return min((pause.until for pause in self._pauses.values() if pause.until > now), default=None)
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """What a session may cost, and where what fails in it ends.
+    """The limits of a session, and the end of faults.
 
-    ``budget`` is in seconds of CPU. With ``contains_faults`` an exception ends with the job that it was about, or with
-    the session; without, it is raised, as tests want it. ``set_aside`` has the jobs that are left alone for a while,
-    ``admissions`` those that were admitted and lack pods. ``news`` states whether changes wait for the next session.
+    ``budget`` is in seconds of CPU. With ``contains_faults`` an exception ends with its job, or with the session;
+    without, it is raised, as tests want it. ``paused_jobs`` are skipped for a while; ``admissions`` has jobs that were
+    admitted and lack pods. ``news`` is True if changes wait for the next session.
     """
 
     budget: float = math.inf
     contains_faults: bool = False
-    set_aside: SetAside = field(default_factory=SetAside)
+    paused_jobs: PausedJobs = field(default_factory=PausedJobs)
     admissions: Admissions = field(default_factory=Admissions)
     news: Callable[[], bool] = lambda: False
 
     def keep(self, jobs: Mapping[str, JobInfo]) -> None:
         """Forget jobs that are no more."""
-        self.set_aside.keep(jobs)
+        self.paused_jobs.keep(jobs)
         self.admissions.keep(jobs)
 
     def wake_at(self, now: float) -> float | None:
-        """When a pause or an admission ends (seconds since the epoch); None when none does at a known time."""
-        times = self.set_aside.wake_at(now), self.admissions.wake_at(now)
+        """Return when the next pause or admission ends (seconds since the epoch); None if no time is known."""
+        times = self.paused_jobs.wake_at(now), self.admissions.wake_at(now)
         return min((time for time in times if time is not None), default=None)
 
-    def leaves_alone(self, job: JobInfo, now: float) -> bool:
-        """Whether a job is not to be admitted now, whatever there is."""
-        return self.set_aside.holds(job, now) or self.admissions.pauses(job, now)
+    def is_paused(self, job: JobInfo, now: float) -> bool:
+        """True if a job is not to be admitted now."""
+        return self.paused_jobs.holds(job, now) or self.admissions.pauses(job, now)
 
 
 class Boundary:
@@ -248,7 +248,7 @@ def home_of(module: str) -> str:
 
 
 def failed(plugin: str, error: BaseException, seconds: float) -> Verdict:
-    """Return the refusal of a job over which a plugin or the scheduler failed, with when it is tried again."""
+    """Return the refusal of a job over which a plugin or the scheduler failed, with the time of the next try."""
     who = f'plugin "{plugin}"' if plugin else "the scheduler"
     cause = shortened(f"{type(error).__name__}: {error}", _LONGEST_CAUSE)
     message = f"{who} failed over this pod group ({cause}); it is tried again after {seconds:g}s or when it changes"
@@ -265,5 +265,5 @@ def too_expensive(used: float, budget: float, seconds: float) -> Verdict:
 
 
 def _of_ours(verdict: Verdict) -> Verdict:
-    """Report that it is no fault of the job, and that more nodes would not mend it."""
+    """Return the refusal with a reason that says that more nodes would not help."""
     return msgspec.structs.replace(verdict, shown_as=ConditionReason.SCHEDULER_ERROR)

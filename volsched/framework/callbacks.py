@@ -1,11 +1,11 @@
-"""Every callback of a plugin: when it is called, and how the answers of several plugins combine.
+"""The callbacks of plugins: when each is called, and how the answers of several plugins combine.
 
-The rules of combination are Volcano's (tiers in order, plugins in order inside a tier); ``dispatch`` alone
-implements them. ``rules`` has the rules that carry these callbacks.
+The rules of combination are Volcano's (tiers in order, plugins in order inside a tier); ``dispatch`` implements them.
+``rules`` has the rules that carry these callbacks.
 
-A callback finds of annotations those that its plugin, or another one that is installed, declares (``plugin.Plugin``):
-``POD_ANNOTATIONS`` and ``TASK_ANNOTATIONS`` of pods, ``GROUP_ANNOTATIONS`` of jobs, ``QUEUE_ANNOTATIONS`` of queues and
-``NODE_ANNOTATIONS`` of nodes. Reading another one raises UndeclaredAnnotationError.
+A callback finds only annotations that an installed plugin declares (``plugin.Plugin``): ``POD_ANNOTATIONS`` and
+``TASK_ANNOTATIONS`` of pods, ``GROUP_ANNOTATIONS`` of jobs, ``QUEUE_ANNOTATIONS`` of queues and ``NODE_ANNOTATIONS`` of
+nodes. Reading another one raises UndeclaredAnnotationError.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ NO_LIMIT: Final = sys.maxsize
 
 
 class Headroom(msgspec.Struct, frozen=True):
-    """How many more pods of one template a queue may take on.
+    """The number of pods of one template that a queue may still take.
 
-    ``count``: the largest number of pods, whatever nodes they get; 0 and below: none. ``refusal``: why not even one,
-    None where there is room for one; equal pods get the same refusal as long as the headroom is the same.
-    ``at_once``: how many may be placed in one step, None: ``count``.
+    ``count``: the largest number of pods, on any nodes; 0 or less: none. ``refusal``: why the queue takes none; None if
+    it takes one. Equal pods get the same refusal while the headroom is the same. ``at_once``: the number of pods that
+    may be placed in one step; None: ``count``.
     """
 
     count: int
@@ -74,7 +74,7 @@ class Headroom(msgspec.Struct, frozen=True):
 
     @property
     def batch(self) -> int:
-        """How many pods may be placed in one step."""
+        """Return the number of pods that may be placed in one step."""
         return self.count if self.at_once is None else self.at_once
 
 
@@ -89,12 +89,14 @@ QueueLevel: TypeAlias = int | str
 QueueWayFn: TypeAlias = Callable[[QueueInfo], Sequence[QueueLevel]]
 """The levels of a queue in a tree, the highest first, its own last."""
 QueueLevelKeyFn: TypeAlias = Callable[[QueueLevel], Any]
-"""Order of queues that are right below the same one: smaller keys first; no two of them have equal keys."""
+"""Order of queues with the same parent: smaller keys first; no two queues have equal keys."""
 VictimQueueKeyFn: TypeAlias = Callable[[QueueInfo, QueueInfo], Any]
-"""Whose pods go first for a task of another queue: (queue of the victim, queue of the task) -> a key, smaller first.
-The first plugin whose keys differ decides; ties: the queue that comes last in the order of queues."""
+"""Order of victims for a task of another queue: (queue of the victim, queue of the task) -> key, smaller first.
+
+The first plugin whose keys differ decides. For equal keys, the queue that is last in the order of queues goes first.
+"""
 TaskKeyFn: TypeAlias = Callable[[TaskInfo], Any]
-"""Order of tasks in a job: as ``JobKeyFn``; ties: index at the end of the name, older, then uid."""
+"""Order of tasks in a job: as ``JobKeyFn``. Ties: number at the end of the name, then older, then uid."""
 
 PrePredicateFn: TypeAlias = Callable[[TaskInfo], Verdict | None]
 """Called once before nodes are asked: a verdict refuses all nodes. AND over plugins, the first refusal counts."""
@@ -103,78 +105,92 @@ PredicateFn: TypeAlias = Callable[[Any, Any], Verdict | None]
 PredicateVectorFn: TypeAlias = Callable[[Any, NodeTable], Mask]
 """The vector twin of a predicate: which of the table's rows pass. It is given the pod as the predicate is."""
 WordingsFn: TypeAlias = Callable[[Any, NodeTable], Rows]
-"""Of rows that a predicate's vector twin refuses, small numbers: rows of equal ones are refused in the same words, so
-that many are explained by one of them."""
+"""Numbers for the rows that a predicate's vector twin refuses.
+
+Rows with equal numbers have the same message, so one of them explains all.
+"""
 NodeOrderFn: TypeAlias = Callable[[Any, Any], float]
-"""How good is this node for this pod? Summed over plugins, in order. See ``signature``."""
+"""Return the score of a node for a pod. Scores of plugins are added in order. See ``signature``."""
 NodeOrderVectorFn: TypeAlias = Callable[[Any, NodeTable], Floats]
 """The vector twin of a node order: a score for each of the table's rows."""
 BatchNodeOrderFn: TypeAlias = Callable[[TaskInfo, Sequence[NodeInfo]], Sequence[float]]
-"""Scores that depend on all candidates (normalised ones): one for each node given, added to the sums of node orders."""
+"""Return one score for each node, if scores depend on all candidates. They are added to the sums of node orders."""
 UniformFn: TypeAlias = Callable[[TaskInfo], float | None]
-"""The score that a batch order gives to whatever node, when it can tell without looking; None: it must be asked."""
+"""Return the score that a batch order gives every node, if it knows without looking. None: ask it."""
 BatchVectorFn: TypeAlias = Callable[[TaskInfo, NodeTable], Floats]
 """The vector twin of a batch order."""
 BestNodeFn: TypeAlias = Callable[[TaskInfo, Mapping[str, float]], str | None]
 """Choose among scored nodes yourself: the first plugin that names one wins."""
 AppliesFn: TypeAlias = Callable[[PodTemplate], bool]
-"""Whether a callback applies to pods of this template; where not, it is not asked."""
+"""True if a callback applies to pods of this template. If not, it is not asked."""
 QueueKeyOfPodsFn: TypeAlias = Callable[[PodTemplate, QueueInfo], Hashable | None]
 KeyFn: TypeAlias = Callable[[TaskInfo], Hashable | None]
-"""What an answer depends on beside what the annotations name: pods of equal keys and templates share it. None: the
-callback does not apply to the pod. It may be written as (template: PodTemplate, queue: QueueInfo): then it is
-the same for equal pods of one queue, and one of them is asked about for all."""
+"""Return a key for everything else that an answer depends on; None if the callback does not apply to the pod.
+
+Pods with equal keys and templates share answers. With the parameters (template: PodTemplate, queue: QueueInfo) the key
+is the same for equal pods of one queue, so one of them is asked for all.
+"""
 VersionFn: TypeAlias = Callable[[TaskInfo], Hashable]
 """Changes when answers for the pod's key may have changed."""
 
 OverusedFn: TypeAlias = Callable[[QueueInfo], Verdict | None]
-"""Does this queue have its due already? OR: with any verdict it gets no more amounts for the rest of the action. Pods
-that ask for devices alone are no part of it."""
+"""Return a refusal if the queue has its deserved share already. OR.
+
+With a refusal it gets no more amounts for the rest of the action. Pods that request only devices do not count.
+"""
 AllocatableFn: TypeAlias = Callable[[QueueInfo, TaskInfo], Verdict | None]
 """May the queue take this task on? None passes. AND, the first refusal counts."""
 HeadroomFn: TypeAlias = Callable[[QueueInfo, PodTemplate], Headroom]
-"""How many tasks of this template may the queue take on, and why not even one? It changes nothing."""
+"""Return how many tasks of this template the queue may take, and the refusal of the next one. It changes nothing."""
 RefusedFn: TypeAlias = Callable[[TaskInfo, Verdict], None]
 """This task was refused for that reason."""
 PreemptiveFn: TypeAlias = Callable[[QueueInfo, Sequence[TaskInfo]], bool]
 """May the queue take room from others for these tasks? AND."""
 DueFn: TypeAlias = Callable[[QueueInfo, TaskInfo], bool | None]
-"""With this task, too, does the queue hold no more than it deserves? None abstains. AND; nobody: no. Then reclaim
-goes on beyond the minimum of a job."""
+"""True if the queue, with this task, allocates at most its deserved share. None abstains. AND; without plugins: False.
+
+Then reclaim goes on beyond the minimum of a job.
+"""
 JobValidFn: TypeAlias = Callable[[JobInfo], Verdict | None]
 """Is the job complete enough to be looked at? The first verdict counts."""
 JobReadyFn: TypeAlias = Callable[[JobInfo], bool]
 """May what was placed of the job be committed? AND."""
 JobStarvingFn: TypeAlias = Callable[[JobInfo], bool]
-"""Does the job lack room? AND inside the first tier that votes; nobody: no."""
+"""True if the job lacks room. AND inside the first tier that votes; without plugins: False."""
 JobVoteFn: TypeAlias = Callable[[JobInfo], Ballot]
-"""jobEnqueueable and jobPipelined: a vote over tiers, see ``Vote``; nobody: yes."""
+"""jobEnqueueable and jobPipelined: a vote over tiers, see ``Vote``; without plugins: permitted."""
 WakeFn: TypeAlias = Callable[[], float | None]
-"""When answers change although nothing else does, in seconds since the epoch; None: they do not."""
+"""Return when answers change by themselves, in seconds since the epoch; None: they do not."""
 JobEnqueuedFn: TypeAlias = Callable[[JobInfo], None]
 """The job was admitted: reserve what you promised. All are called."""
 VictimsFn: TypeAlias = Callable[[TaskInfo, Sequence[TaskInfo]], Sequence[TaskInfo] | None]
-"""Which of these may be evicted for the task? None abstains. Tiered intersection: an empty one is a firm no inside its
-tier (*ours*), the first tier with a non-empty answer decides."""
+"""Return the candidates that may be evicted for the task. None abstains.
+
+Tiered intersection: an empty one is final inside its tier (*ours*). The first tier with a non-empty answer decides.
+"""
 ProtectedFn: TypeAlias = Callable[[TaskInfo, TaskInfo], bool]
-"""May this pod not be evicted for that task? OR over all plugins, of whatever tier (*ours*). It is asked before
-``VictimsFn``, which names nobody who is protected. In the trial of an admission the task may stand for pods that are
-yet to be made. It changes nothing."""
+"""True if this pod may not be evicted for that task. OR over all plugins of all tiers (*ours*).
+
+It is asked before ``VictimsFn``, which is not given protected pods. In the trial of an admission, the task may stand
+for pods that do not exist yet. It changes nothing.
+"""
 
 
 CloseFn: TypeAlias = Callable[[], None]
 """Called when the session closes, before statuses are written."""
 DeviceLimitsFn: TypeAlias = Callable[[TaskInfo], Mapping[tuple[str, str], Fraction] | None]
-"""How much more of each (DeviceClass, dimension) a task may be given, "" for the number of devices; None: no limit at
-all. Of several plugins the smaller counts. Where a claim leaves a choice, one within these limits is preferred; whoever
-limits still has to refuse what is above."""
+"""Return how much more of each (DeviceClass, dimension) a task may be given; None: no limit.
+
+The dimension "" is the number of devices. Of several plugins the smaller limit counts. If a claim leaves a choice,
+devices within these limits are preferred. The plugin still has to refuse amounts above the limit.
+"""
 
 
 class TaskEvents(Protocol):
     """Follows what a session does with tasks. All are called, in order of registration."""
 
     def allocate(self, task: TaskInfo) -> Verdict | None:
-        """``task`` has just been put on ``task.node``; a verdict takes it back (as do later handlers' refusals)."""
+        """Handle that ``task`` was put on ``task.node``. A refusal, also by a later handler, takes it back."""
 
     def deallocate(self, task: TaskInfo) -> None:
         """``task`` is about to leave ``task.node``: the exact reverse of ``allocate``."""

@@ -1,4 +1,4 @@
-"""Flags of rules of one minor version ago, in place of which there is ``for_each_pod``. They work, with a warning."""
+"""Flags of rules of one minor version ago. They work, with a warning; ``for_each_pod`` replaces them."""
 
 from __future__ import annotations
 

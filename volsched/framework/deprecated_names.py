@@ -42,7 +42,7 @@ def give_present_names(found: object, names: Mapping[str, str]) -> None:
 
 
 class _MovedModules:
-    """Finds and loads modules under the names that they had (it is no ``Loader``: to import that costs every start)."""
+    """Finds and loads modules under their former names (it is no ``Loader``: that import costs every start)."""
 
     def __init__(self, moved: Mapping[str, str]) -> None:
         self._moved = moved

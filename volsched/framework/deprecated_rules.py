@@ -1,4 +1,4 @@
-"""Rules of one minor version ago that are a part of ``Report`` now: each makes a ``Report`` of that part."""
+"""Rules of one minor version ago; each makes a ``Report`` of one part."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with a rule by itself, found when it is registered and not when it is asked."""
+"""Checks of a rule by itself, made when it is registered."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def check_rule(plugin: str, rule: object) -> Rule:
 def check_accounts(plugin: str, rule: NodeRule, signature: Signature) -> None:
     """Refuse a callback whose answers are shared although it reads an account of the cluster; raises SignatureError.
 
-    One that is shown all of a node may read an account of that node, as it is asked again when something changed there.
+    A callback that is given the whole node may read an account of that node: it is asked again after each change there.
     """
     if (
         rule.key is None
@@ -51,7 +51,7 @@ def check_accounts(plugin: str, rule: NodeRule, signature: Signature) -> None:
 
 
 def _held(fn: Any) -> Iterator[object]:
-    """Yield what a callable was bound to, or has from the function that made it."""
+    """Yield the objects that a callable is bound to, or got from an enclosing function."""
     if isinstance(fn, partial):
         yield from (*fn.args, *fn.keywords.values())
         fn = fn.func
@@ -62,7 +62,7 @@ def _held(fn: Any) -> Iterator[object]:
 
 @cache
 def _callbacks(kind: type[Rule]) -> tuple[tuple[str, int | None], ...]:
-    """Return the fields of a rule that are functions, each with how many arguments it is called with."""
+    """Return the fields of a rule that are functions, each with the number of its arguments."""
     found = []
     hints = {name: hint for base in reversed(kind.__mro__) for name, hint in _own_hints(base).items()}
     for name in kind.__struct_fields__:
@@ -122,7 +122,7 @@ def _check_handler(plugin: str, rule: EventHandler) -> None:
 
 
 def _check_key(plugin: str, rule: NodeRule) -> None:
-    """Refuse what makes sense with another field alone, without that."""
+    """Refuse fields that make sense only with another field, if that is missing."""
     if rule.key is not None and (not isinstance(rule, Predicate) or rule.wordings is None):
         return
     pairs: list[tuple[str, bool, str, bool]] = [("version", rule.version is not None, "key", rule.key is not None)]

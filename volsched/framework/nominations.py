@@ -1,15 +1,15 @@
-"""Room that is promised to tasks: held in a session, and nominated where it is to outlive the session.
+"""Pipelined tasks: they hold room in a session, and are nominated if the room outlives the session.
 
-A promised task is pipelined on its node. Where room is being made for it (others were evicted), the node is nominated
-as well; that is the memory, also over a restart. The next session holds that room first.
+A pipelined task is placed once other pods are gone or the rest of its gang has room. If others were evicted for it, the
+node is nominated as well, in the status of the pod, so it survives a restart. The next session holds that room first.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from volsched.framework.leaving import all_left, terminating_on
 from volsched.framework.statement import Statement
+from volsched.framework.terminating import all_left, terminating_on
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import TaskStatus
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def waits_for_room(task: TaskInfo, node: NodeInfo) -> Verdict:
-    """A task that can go to a node once pods there have gone, or the rest of its gang has room, too."""
+    """Return a task that fits on a node once pods there are gone, or once the rest of its gang has room."""
     message = f'pod "{task.key}" can go to node "{node.name}" once pods that are being deleted there are gone'
     if not terminating_on(node):
         message = f'room on node "{node.name}" is kept for pod "{task.key}"'
@@ -54,7 +54,7 @@ class Nominations:
         return [self._cluster.tasks[uid] for uid in self.held if uid in self._cluster.tasks]
 
     def release(self, task: TaskInfo) -> None:
-        """Take back the room that a task was promised, so that it can be placed for real."""
+        """Take back the room of a pipelined task, so that it can be placed."""
         statement = self.held.pop(task.uid, None)
         if statement is not None:
             statement.undo(task)
@@ -85,19 +85,19 @@ class Nominations:
         self._cluster.nominate(task, node, sent=before != (node, False))
 
     def changed(self) -> list[TaskInfo]:
-        """Return waiting tasks for which room is made on another node than when the session began, or no longer."""
+        """Return pending tasks whose nominated node differs from that at the start of the session."""
         before = self._before.items()
         return [t for t, (node, _) in before if t.nominated != node and t.status is TaskStatus.PENDING]
 
     def keep(self) -> None:
-        """Hold the room that earlier sessions made for tasks, the most important first; give up what is lost.
+        """Hold the room of nominated tasks of earlier sessions, the most important first; drop lost nominations.
 
-        One may count on another that comes after it (a pod that wants to be near it), so those that cannot be held yet
-        are asked again while more are.
+        A task may depend on a later one (a pod that has affinity to it). So tasks that fail are tried again as long as
+        others succeed.
         """
         open_promises: list[TaskInfo] = []
         for task in sorted(self._cluster.nominated.values(), key=by_importance):
-            if task.status is TaskStatus.PENDING and task.spec.ours:
+            if task.status is TaskStatus.PENDING and task.spec.is_managed:
                 open_promises.append(task)
             else:
                 self._cluster.nominate(task, "", sent=False)
@@ -129,7 +129,7 @@ class Nominations:
         return True
 
     def will_admit(self, task: TaskInfo, node: NodeInfo) -> bool:
-        """Whether a task may go on a node now, or once those who are leaving it are gone."""
+        """True if a task fits on a node now, or once its terminating pods are gone."""
         if self._session.engine.admits(task, node):
             return True
         if not terminating_on(node) and not self._cluster.devices.unclean:
@@ -138,5 +138,5 @@ class Nominations:
             return self._session.engine.admits(task, node)
 
     def is_kept(self, task: TaskInfo) -> bool:
-        """Whether a task holds room from an earlier session."""
+        """True if a task holds room from an earlier session."""
         return task.uid in self._kept and task.status is TaskStatus.PIPELINED

@@ -1,4 +1,4 @@
-"""What a plugin and an action are to the framework."""
+"""The contracts of a plugin and of an action with the framework."""
 
 from __future__ import annotations
 
@@ -15,29 +15,30 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class Plugin(Protocol):
-    """Registers callbacks; that is all ``on_session_open`` does.
+    """Registers callbacks in ``on_session_open``.
 
     A plugin is built once per configuration and keeps its parsed arguments. Accounts that outlive a session are
     observers of the cluster, obtained with ``registrar.account``.
 
-    Its class may have these, too: ``ARGUMENTS``, which are checked before it is made; ``POD_ANNOTATIONS``, those that
-    decide where pods may go, which become ``template.annotations``; ``ASKING_ANNOTATIONS``, those of them by which a
-    pod asks for something; ``EXCLUDES`` and ``UNDONE_BY``, names of plugins that it cannot be with, and of those that
-    work against it; ``COUNTED_FROM``, kinds of objects that its shown amounts need.
+    Its class may have these attributes, too:
 
-    Of annotations no more is kept than somebody declares. Beside ``POD_ANNOTATIONS`` a class lists as
-    ``TASK_ANNOTATIONS`` what it reads of ``task.spec.annotations``, as ``GROUP_ANNOTATIONS`` what of
-    ``job.spec.annotations``, as ``QUEUE_ANNOTATIONS`` what of ``queue.spec.annotations``, and as ``NODE_ANNOTATIONS``
-    what of ``node.annotations``. A key that ends in ``*`` stands for all that begin like it. Reading another one
-    raises UndeclaredAnnotationError.
-
-    ``RESULT_ANNOTATIONS`` are those that it writes on pods with their Binding: a pod that is made again has none of
-    them. ``ANNOTATION_TYPES`` states how each annotation is read, for anonymous snapshots (``annotation_types``).
+    * ``ARGUMENTS``: the schema of its arguments, checked before it is made.
+    * ``POD_ANNOTATIONS``: annotations that decide where pods may go; they become ``template.annotations``.
+    * ``ASKING_ANNOTATIONS``: those of them by which a pod requests something.
+    * ``EXCLUDES`` and ``UNDONE_BY``: names of plugins that it cannot be combined with, and of those that work against
+      it.
+    * ``COUNTED_FROM``: kinds of objects that its reported amounts need.
+    * ``TASK_ANNOTATIONS``, ``GROUP_ANNOTATIONS``, ``QUEUE_ANNOTATIONS``, ``NODE_ANNOTATIONS``: annotations that it
+      reads in
+    ``task.spec``, ``job.spec``, ``queue.spec`` and of nodes. Other annotations are not kept; reading one raises
+    UndeclaredAnnotationError. A key that ends in ``*`` is a prefix.
+    * ``RESULT_ANNOTATIONS``: annotations that it writes on pods with their Binding; a pod that is made again has none.
+    * ``ANNOTATION_TYPES``: how each annotation is read, for anonymous snapshots (``annotation_types``).
     """
 
     @property
     def name(self) -> str:
-        """What configurations call it."""
+        """Return the name in configurations."""
 
     def on_session_open(self, registrar: Registrar) -> None:
         """Register this plugin's rules for a session."""
@@ -45,14 +46,14 @@ class Plugin(Protocol):
 
 @runtime_checkable
 class Action(Protocol):
-    """One step of a session: enqueue, allocate, backfill and so on; its class declares annotations as a plugin's does.
+    """One step of a session, such as enqueue or allocate. Its class declares annotations as a plugin's does.
 
-    One that has rules of its own, as about nodes that it holds, has ``on_session_open`` as a plugin does.
+    An action with rules of its own, for example about nodes that it holds, has ``on_session_open`` as a plugin does.
     """
 
     @property
     def name(self) -> str:
-        """What configurations call it."""
+        """Return the name in configurations."""
 
     def execute(self, session: Session) -> None:
         """Do the action's work on the session."""

@@ -68,7 +68,7 @@ class SessionQueries:
     @property
     def properties_version(self) -> tuple[int, int]:
         """Changes when a property of any node does."""
-        return self.cluster.node_ledger.facts_version
+        return self.cluster.node_cache.properties_version
 
     def request(self, task: TaskInfo) -> tuple[tuple[int, int], ...]:
         """Return how much a task requests, by column."""
@@ -76,19 +76,19 @@ class SessionQueries:
 
     def best_effort_jobs(self) -> Iterable[JobInfo]:
         """Return the jobs with waiting pods that request nothing."""
-        return self.cluster.queue_ledger.best_effort.values()
+        return self.cluster.queue_cache.best_effort.values()
 
     def unadmitted_jobs(self) -> Iterable[JobInfo]:
         """Return the jobs that no queue has admitted yet."""
-        return self.cluster.queue_ledger.unadmitted.values()
+        return self.cluster.queue_cache.unadmitted.values()
 
     def labels_of_namespace(self, name: str) -> Mapping[str, str] | None:
         """Return the labels of a namespace; None for one that is not known."""
-        return self.cluster.queue_ledger.namespaces.get(name)
+        return self.cluster.queue_cache.namespaces.get(name)
 
-    def tentative(self) -> AbstractContextManager[None]:
+    def without_requeue(self) -> AbstractContextManager[None]:
         """Have nothing wake jobs that is moved inside: it is moved back."""
-        return self.cluster.tentative()
+        return self.cluster.without_requeue()
 
     # -- what plugins answer ------------------------------------------------------------------------------------------
 

@@ -1,9 +1,9 @@
-"""What plugins report about quotas: usage, tables, consumers and suggestions (types; ``reports`` has the rule).
+"""Reports of plugins about quotas: usage, tables, consumers and suggestions (types; ``reports`` has the rule).
 
 A plugin with quotas by resource or by card gives the ``Usage`` of all queues. Quotas of anything else are a
 ``QuotaTable``, whose columns the plugin names. ``volsched.quota.report`` makes both from a plugin's accounts.
 
-Amounts are integers in each resource's unit, cards in milli-cards; None is an amount that nobody has set.
+Amounts are integers in each resource's unit, cards in milli-cards; None is an amount that is not set.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from volsched.model.queues.queue import QueueInfo
 from volsched.model.values.resources import CPU, MEMORY
 
 Names: TypeAlias = tuple[str, ...]
-"""Cards any one of which would do."""
+"""Alternative cards."""
 
 Value: TypeAlias = int | str | None
 """A number, a quantity or a word in a table; None where there is nothing to show."""
@@ -37,9 +37,9 @@ RESERVATIONS: Final = "reservations"
 
 @dataclass(frozen=True, slots=True)
 class QuotaRow:
-    """One line: what it is about, in the order of the table's ``about``, and its figures by name.
+    """One row: its names in the order of the table's ``about``, and its figures by name.
 
-    None in place of the first name stands for all of them together.
+    None in place of the first name stands for all rows together.
     """
 
     about: tuple[Value, ...]
@@ -60,7 +60,7 @@ class QuotaTable:
     rows: Sequence[QuotaRow]
 
     def objects(self) -> list[dict[str, Value]]:
-        """Return the rows as programs read them: what each is about, and the figures that it has."""
+        """Return the rows for programs: the names and figures of each."""
         return [
             {
                 **dict(zip(self.about, row.about, strict=True)),
@@ -90,7 +90,7 @@ class Dimension:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to show."""
+        """True if there is nothing to show."""
         amounts = (self.quota, self.used, self.reserved, self.deserved, self.guarantee, self.reclaimable)
         return not any(amounts)
 
@@ -107,7 +107,7 @@ class PodUse:
 
 @dataclass(frozen=True, slots=True)
 class JobUse:
-    """What one job holds, has reserved, and what its pods without a node want, without zeros; lists as ``A|B``."""
+    """The allocated, reserved and wanted amounts of one job, without zeros; lists of cards as ``A|B``."""
 
     name: str
     phase: str
@@ -119,14 +119,14 @@ class JobUse:
 
     @property
     def is_idle(self) -> bool:
-        """Whether the job neither holds nor wants anything."""
+        """True if the job neither holds nor wants anything."""
         return not (self.pods or self.waiting or self.held or self.reserved)
 
 
 class JobUses(Sequence[JobUse]):
-    """The jobs of a queue that hold or want something, worked out when somebody first asks: most ask for queues alone.
+    """The jobs of a queue that hold or want something, computed on the first request.
 
-    ``each`` yields all of its jobs, from the accounts as they are when it is called.
+    ``each`` yields all of its jobs, from the accounts at the time of the call.
     """
 
     def __init__(self, each: Callable[[], Iterable[JobUse]]) -> None:
@@ -195,9 +195,9 @@ class Usage:
 
 
 class Consumer(NamedTuple):
-    """What one job holds of one thing. ``amount`` orders holdings of that thing, ``text`` is what people read.
+    """The amount of one dimension that one job holds. ``amount`` orders jobs, ``text`` is for display.
 
-    ``reserved`` is how much of it is kept for the job, which was admitted and does not hold it yet; empty for nothing.
+    ``reserved`` is the amount kept for the admitted job beside that; empty for nothing.
     """
 
     job: str
@@ -222,11 +222,11 @@ Target: TypeAlias = tuple[type[ApiObject], str]
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """A change of objects, in sizes from 1 to ``most``; more is taken to help at least as much.
+    """A change of objects, in sizes from 1 to ``most``; a larger size helps at least as much.
 
     ``changed`` returns one of the ``objects`` with a change of that size, ``text`` the words for a size and a number of
-    objects: what follows "Raise", or a sentence of an ``is_alternative``. Remedies of one sort are tried together, each
-    as small as will do, but for alternatives. ``is_each``: fewer of the objects, the first ones, may do as well.
+    objects: what follows "Raise", or a sentence of an ``is_alternative``. Suggestions of one sort are tried together,
+    each as small as possible, except alternatives. ``is_each``: fewer of the objects, the first ones, may do as well.
     """
 
     sort: str

@@ -1,4 +1,4 @@
-"""How a plugin registers: it is given a registrar, which knows the plugin, its tier and its switches."""
+"""The registrar: through it a plugin registers rules; it knows the plugin, its tier and its switches."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Accounts:
         self._kept: dict[str, Any] = {}
 
     def get(self, name: str, make: Callable[[Cluster], T]) -> T:
-        """The account of that name; made, and told of every change from then on, when it is asked for first."""
+        """Return the account of that name. The first call makes it, and it follows every change from then on."""
         if name not in self._kept:
             account = make(self._cluster)
             self._kept[name] = account
@@ -62,9 +62,9 @@ class Accounts:
 
 
 class Registrar:
-    """What ``on_session_open`` is given: the session, the accounts, and where rules go.
+    """The argument of ``on_session_open``: the session, the accounts, and the place for rules.
 
-    ``checks_ancestors``: whether the plugin looks at the queues above a queue, too (the switch `enableHierarchy`).
+    ``checks_ancestors``: True if the plugin also checks the queues above a queue (the switch `enableHierarchy`).
     """
 
     __slots__ = ("_is_first", "_option", "_tier", "cluster", "session")
@@ -80,18 +80,18 @@ class Registrar:
 
     @property
     def checks_ancestors(self) -> bool:
-        """Whether the plugin is to look at the queues above a queue, too."""
+        """True if the plugin also checks the queues above a queue."""
         return self._option.allows("enableHierarchy")
 
     def account(self, name: str, make: Callable[[Cluster], T]) -> T:
-        """An account that outlives the session; if it is an ``Observer`` it follows every change."""
+        """Return an account that outlives the session; if it is an ``Observer`` it follows every change."""
         return self.session.account(name, make)
 
     def register(self, *rules: Rule) -> None:
-        """Take in rules, in order; those that a switch of the configuration leaves out do not count.
+        """Register rules, in order; rules that a switch of the configuration turns off are left out.
 
-        Raises SignatureError over what is no rule, and over a callback that cannot be asked. That is looked at when
-        a plugin registers for the first time with a configuration: in later sessions the same code does so.
+        Raises SignatureError for anything that is no rule, and for a callback that cannot be called. This is checked
+        when a plugin registers for the first time with a configuration: later sessions run the same code.
         """
         option = self._option
         for rule in rules:
@@ -120,7 +120,7 @@ class Registrar:
         self.session.rules.elastic.add(quota, reclaims=allows("enableReclaimable"), preempts=preempts)
 
     def _completed(self, rule: Rule) -> Rule:
-        """A rule about nodes with its plugin, and with what its callback is shown; its key is made of a task."""
+        """Return a rule about nodes with its plugin, the views that its callback reads, and its key made of a task."""
         plugin = self._option.name
         if not isinstance(rule, NodeRule):
             return msgspec.structs.replace(rule, plugin=plugin)

@@ -1,10 +1,10 @@
-"""Room is kept for an admitted job only while the job could be placed if all other pods left.
+"""Room is kept for an admitted job only while the job would fit on empty nodes.
 
 The amount that an admitted job lacks of its minimum counts in its queue, so that others are not admitted in its place.
-A job that no node could take, even an empty one, would keep others out for ever: one pod with a misspelt selector, or a
-gang whose nodes are gone. So its amount does not count (*ours*; Volcano counts it). It counts again once the job could
-be placed, even beyond the limit: nothing is revoked. The PodGroup stays Inqueue and its pods stay Unschedulable, so
-that autoscalers act.
+A job that fits on no node, even an empty one, would keep others out for ever: one pod with a misspelt selector, or a
+gang whose nodes are gone. So its amount does not count (*ours*; Volcano counts it). It counts again once the job would
+fit, even beyond the limit: nothing is revoked. The PodGroup stays Inqueue and its pods stay Unschedulable, so that
+autoscalers act.
 
 A session judges the admitted jobs that wait, tried or not: those that changed, or all of them after a change of nodes
 or of a queue's capability. A session that ended before it was through judges some of them, and leaves the others to the
@@ -44,13 +44,13 @@ MOST_AFTER_END: Final = 1000
 
 
 class Releases(Observer):
-    """What counted for admitted jobs, and for which nodes and capabilities of queues those that wait were judged."""
+    """The amounts that counted for admitted jobs, and the nodes and capabilities of the last check."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._counted: dict[str, Resources] = {}
         self._capabilities: dict[str, Mapping[str, int]] = {}
-        self._facts: tuple[int, int] | None = None
+        self._properties: tuple[int, int] | None = None
         self._is_new = True
         self._left: dict[str, None] = {}
         self.times = ReservationTimes()
@@ -67,21 +67,21 @@ class Releases(Observer):
     def queue_changed(self, queue: QueueInfo, *, gone: bool) -> None:
         """Have all that wait judged again where a queue may hold more or less."""
         if self._capabilities.get(queue.name) != queue.spec.capability:
-            self._facts = None
+            self._properties = None
         if gone:
             self._capabilities.pop(queue.name, None)
         else:
             self._capabilities[queue.name] = queue.spec.capability
 
     def begin(self) -> None:
-        """Have jobs asked again that wait for admission, if less counts for one that has it: its pods came.
+        """Requeue jobs that wait for admission, if an admitted job counts less since its pods came.
 
-        How long room is kept an action states in each session, if it is among the actions.
+        Each session the action states how long room is kept, if it is configured.
         """
         self.times.timeout = math.inf
         if not self._counted:
             return
-        for key in self._cluster.queue_ledger.dirty_jobs.keys() & self._counted.keys():
+        for key in self._cluster.queue_cache.dirty_jobs.keys() & self._counted.keys():
             job = self._cluster.jobs.get(key)
             least = (job.counted_minimum if job is not None else None) or Resources.EMPTY
             if any(amount > least.get(name, 0) for name, amount in self._counted[key].items()):
@@ -90,8 +90,8 @@ class Releases(Observer):
 
     def end(self, session: Session) -> None:
         """Judge admitted jobs that wait, where plugins vote on admission."""
-        ledger, facts = self._cluster.queue_ledger, self._cluster.node_ledger.facts_version
-        nothing_changed = facts == self._facts and not ledger.dirty_jobs and self.times.timeout == math.inf
+        cache, properties = self._cluster.queue_cache, self._cluster.node_cache.properties_version
+        nothing_changed = properties == self._properties and not cache.dirty_jobs and self.times.timeout == math.inf
         if (nothing_changed and not self._left) or not session.rules.of[JobEnqueueable]:
             return
         changed = self._next(self._changed(session.now), has_ended=bool(session.boundary.over))
@@ -105,7 +105,7 @@ class Releases(Observer):
             if (
                 job.released
                 or self.times.is_over(job, session.now)
-                or job.hopeless
+                or job.unplaceable
                 or _states_release(job)
                 or (_may_keep_room(session, job) and (job.keeps_room or _was_tried(job)))
             ):
@@ -113,18 +113,18 @@ class Releases(Observer):
                     self._settle(session, judge, job)
 
     def _changed(self, now: float) -> dict[str, JobInfo]:
-        """Return the jobs to look at: that changed, whose time is over, and all that wait if nodes changed."""
-        cluster, ledger = self._cluster, self._cluster.queue_ledger
-        changed, facts = dict(ledger.dirty_jobs), cluster.node_ledger.facts_version
-        if facts != self._facts:
-            changed = {**ledger.waiting, **changed}
+        """Return the jobs to check: changed ones, those whose time is over, and all waiting ones if nodes changed."""
+        cluster, cache = self._cluster, self._cluster.queue_cache
+        changed, properties = dict(cache.dirty_jobs), cluster.node_cache.properties_version
+        if properties != self._properties:
+            changed = {**cache.waiting, **changed}
         if self._is_new and self.times.timeout < math.inf:
             changed = dict(cluster.jobs)
             self._is_new = False
         for key in self.times.take_over(now):
             if key in cluster.jobs:
                 changed[key] = cluster.jobs[key]
-        self._facts = facts
+        self._properties = properties
         return changed
 
     def _next(self, changed: Mapping[str, JobInfo], *, has_ended: bool) -> list[JobInfo]:
@@ -151,15 +151,15 @@ class Releases(Observer):
             self._counted.pop(job.key, None)
 
     def _settle(self, session: Session, judge: _Judge, job: JobInfo) -> None:
-        why, hopeless = judge.of(job) if _may_keep_room(session, job) else ("", frozenset[str]())
+        why, unplaceable = judge.of(job) if _may_keep_room(session, job) else ("", frozenset[str]())
         if not why and self.times.is_over(job, session.now):
             why = f"it was admitted more than {self.times.timeout:g}s ago and has not started"
         is_news = bool(why) and not job.released
-        self._cluster.queue_ledger.set_released(job, why, hopeless)
+        self._cluster.queue_cache.set_released(job, why, unplaceable)
         message = f"no room is kept for it: {why}"
         condition = PodGroupCondition(RESERVATION_RELEASED, "True", RESERVATION_RELEASED, message)
         if is_news and condition not in job.conditions and job.spec.has_group:
-            session.tell(about_group(job, "Warning", RESERVATION_RELEASED, condition.message))
+            session.record_event(about_group(job, "Warning", RESERVATION_RELEASED, condition.message))
         if job.is_native:  # its status states what Kubernetes' own scheduler states, and what it has to remember
             return
         others = tuple(c for c in job.conditions if c.type != RESERVATION_RELEASED)
@@ -167,8 +167,8 @@ class Releases(Observer):
 
 
 def _may_keep_room(session: Session, job: JobInfo) -> bool:
-    """Whether an admitted job waits for which room may be kept; one over which something failed is left alone."""
-    if not job.waiting or job.barred or job.phase not in (INQUEUE, RUNNING):
+    """True if an admitted job waits and room may be kept for it; False for a paused job."""
+    if not job.waiting or job.blocked or job.phase not in (INQUEUE, RUNNING):
         return False
     if session.is_set_aside(job):
         return False
@@ -186,9 +186,9 @@ def _was_tried(job: JobInfo) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Room:
-    """How many pods of a kind fit on empty nodes: on each, with its topology domain.
+    """The number of pods of a kind that fit on each empty node, with the topology domain of the node.
 
-    Nodes were looked at until one domain had ``enough`` room, or all were.
+    The search stops at the first domain that has ``enough`` room.
     """
 
     nodes: Mapping[str, tuple[str, int]]
@@ -196,12 +196,12 @@ class _Room:
 
     @property
     def total(self) -> int:
-        """How many fit on all nodes."""
+        """Return how many fit on all nodes."""
         return sum(fits for _, fits in self.nodes.values())
 
     @property
     def domain(self) -> int:
-        """The most that fit in a topology domain."""
+        """Return the most that fit in a topology domain."""
         domains: Counter[str] = Counter()
         for domain, fits in self.nodes.values():
             domains[domain] += fits
@@ -223,28 +223,28 @@ class _Judge:
         self._rooms: dict[object, _Room] = {}
 
     def of(self, job: JobInfo) -> tuple[str, frozenset[str]]:
-        """Return why a job could not be placed if all others left (empty: it could), and which of its members."""
+        """Return why a job would not fit on empty nodes (empty: it would), and the uids of members that fit nowhere."""
         alike = self._alike(job)
         waiting = sum(map(len, alike.values()))
         rooms = {key: self._room(job, tasks[0], key) for key, tasks in alike.items()}
-        hopeless = frozenset(task.uid for key, tasks in alike.items() for task in tasks if not rooms[key].nodes)
+        unplaceable = frozenset(task.uid for key, tasks in alike.items() for task in tasks if not rooms[key].nodes)
         hopeful = {key: tasks for key, tasks in alike.items() if rooms[key].nodes}
         needed = job.spec.min_available - (_members(job) - waiting)
         least = _least(hopeful.values(), needed)
-        found = _lacking(job, hopeless) or self._crowded(job, hopeful, rooms, needed)
-        return found or self._beyond_queue(job, hopeful.values(), needed) or self._beyond_nodes(least), hopeless
+        found = _lacking(job, unplaceable) or self._crowded(job, hopeful, rooms, needed)
+        return found or self._beyond_queue(job, hopeful.values(), needed) or self._beyond_nodes(least), unplaceable
 
     def _alike(self, job: JobInfo) -> dict[Hashable, list[TaskInfo]]:
         """Group the members that wait and ask for anything, by what decides where they may go; None: nowhere."""
         engine, found = self._session.engine, dict[Hashable, list[TaskInfo]]()
-        speaks: dict[int, bool] = {}
+        applies_to_task: dict[int, bool] = {}
         for task in job.schedulable():
             if task.best_effort:
                 continue
             number = task.template.id
-            if number not in speaks:
-                speaks[number] = engine.speaks_for_queue(task)
-            key = None if _is_refused_as_such(task) else number if speaks[number] else engine.kind(task)
+            if number not in applies_to_task:
+                applies_to_task[number] = engine.is_shared_in_queue(task)
+            key = None if _is_refused_as_such(task) else number if applies_to_task[number] else engine.kind(task)
             found.setdefault(key, []).append(task)
         return found
 
@@ -258,7 +258,7 @@ class _Judge:
         return known
 
     def _look(self, job: JobInfo, task: TaskInfo) -> _Room:
-        """Look at nodes until there is room for as many as the gang starts with, in one domain if it has to be one."""
+        """Count nodes until the gang's minimum fits, inside one domain if it needs one."""
         request, key, enough = (
             self._cluster.columns.request(task.template),
             _topology_key(job),
@@ -279,7 +279,7 @@ class _Judge:
     # -- the gang as a whole ------------------------------------------------------------------------------------------
 
     def _crowded(self, job: JobInfo, hopeful: _Alike, rooms: Mapping[Hashable, _Room], needed_in_all: int) -> str:
-        """Say so if fewer pods of a template fit on all nodes than the gang needs of them at least."""
+        """Return a reason if fewer pods of a template fit on all nodes than the gang needs at least."""
         alike: dict[int, list[Hashable]] = {}
         for key, tasks in hopeful.items():
             alike.setdefault(tasks[0].template.id, []).append(key)
@@ -295,7 +295,7 @@ class _Judge:
 
     def _beyond_nodes(self, least: Mapping[str, int]) -> str:
         """Say so if the nodes have less in all than the gang asks for at least."""
-        columns, totals = self._cluster.columns, self._cluster.node_ledger.totals
+        columns, totals = self._cluster.columns, self._cluster.node_cache.totals
         for name, amount in least.items():
             column = columns.find(name)
             total = totals[column] if column is not None and column < len(totals) else 0
@@ -304,9 +304,9 @@ class _Judge:
         return ""
 
     def _beyond_queue(self, job: JobInfo, hopeful: Iterable[list[TaskInfo]], needed: int) -> str:
-        """Say so if its queue, or one above it, may hold less than the gang asks for at least.
+        """Return a reason if the limit of its queue, or of one above it, is below the minimum of the gang.
 
-        Members of which the queue may not even hold one are like those that no node could take.
+        Members of which the queue may not hold even one are treated like those that fit on no node.
         """
         queue = self._cluster.queues.get(job.queue)
         if queue is None or needed < 1:
@@ -325,7 +325,7 @@ class _Judge:
 
 
 def _over(refusal: Verdict | None, least: Mapping[str, int]) -> Shortfall | None:
-    """Return the first amount that a limit does not allow, of one pod or of what is asked for at least."""
+    """Return the first amount that exceeds a limit, of one pod or of the minimum of the job."""
     shortfalls = refusal.shortfalls if refusal is not None else ()
     return next((s for s in shortfalls if max(s.requested, least.get(s.resource, 0)) > s.limit), None)
 
@@ -340,7 +340,7 @@ def _words(job: JobInfo, refusal: Verdict | None, least: Mapping[str, int]) -> s
 
 
 def _is_refused_as_such(task: TaskInfo) -> bool:
-    """Whether a pod was refused before nodes were asked, for a claim that is not there or a field that is wrong."""
+    """True if a pod was refused before nodes were asked, for a missing claim or a wrong field."""
     refusal = task.refusal
     if refusal is None or refusal.scope is not Scope.POD or refusal.resolvable:
         return False
@@ -348,28 +348,28 @@ def _is_refused_as_such(task: TaskInfo) -> bool:
 
 
 def _members(job: JobInfo) -> int:
-    """How many members work or could: with those that have a gate, and those that do not exist yet."""
+    """Return how many members run or could run, gated and not yet created ones included."""
     missing = max(0, job.spec.min_available - len(job.tasks))
     return missing + job.valid_count - sum(1 for task in job.waiting.values() if _is_lost(task))
 
 
 def _is_lost(task: TaskInfo) -> bool:
-    """Whether a pod without a node never gets one from us: it is being deleted, or another scheduler's."""
-    return task.spec.terminating or not task.spec.ours
+    """True if volsched never places this pending pod: it is being deleted, or belongs to another scheduler."""
+    return task.spec.terminating or not task.spec.is_managed
 
 
-def _lacking(job: JobInfo, hopeless: frozenset[str]) -> str:
+def _lacking(job: JobInfo, unplaceable: frozenset[str]) -> str:
     """Say so if too few members could be placed, in all or of a role."""
-    if hopeless and _members(job) - len(hopeless) < job.spec.min_available:
-        return f"no node could take {len(hopeless)} of its pods if all others left"
+    if unplaceable and _members(job) - len(unplaceable) < job.spec.min_available:
+        return f"no node could take {len(unplaceable)} of its pods if all others left"
     missing = max(0, job.spec.min_available - len(job.tasks))
-    if hopeless and not missing and not job.roles_valid(hopeless):
-        return f"no node could take {len(hopeless)} of its pods if all others left, of roles that it needs"
+    if unplaceable and not missing and not job.roles_valid(unplaceable):
+        return f"no node could take {len(unplaceable)} of its pods if all others left, of roles that it needs"
     return ""
 
 
 def _least(hopeful: Iterable[Sequence[TaskInfo]], needed: int) -> dict[str, int]:
-    """Return what so many of the members that wait ask for at least, by resource."""
+    """Return the smallest request of so many of the pending members, by resource."""
     if needed < 1:
         return {}
     kinds = [(tasks[0].template.request, len(tasks)) for tasks in hopeful]
@@ -383,7 +383,7 @@ def _least(hopeful: Iterable[Sequence[TaskInfo]], needed: int) -> dict[str, int]
 
 
 def _fits(node: NodeInfo, request: Sequence[tuple[int, int]], *, alone: bool) -> int:
-    """How many pods of a kind an empty node takes."""
+    """Return how many pods of a kind fit on an empty node."""
     counts = [node.allocatable[c] // amount for c, amount in request if amount and not node.leaves_to_devices(c)]
     most = min([*counts, node.allocatable_of(PODS)])
     return min(most, 1) if alone else most

@@ -1,7 +1,7 @@
-"""From verdicts to words for users: Events, pod conditions and PodGroup conditions.
+"""Turns refusals into messages for users: Events, pod conditions and PodGroup conditions.
 
-Everything is told on change only: at the end of a session the refusals of tasks and jobs are compared with those that
-were told last. Why a gang waits is in the conditions of all its pods, and in the Events of the first of each role.
+Only changes are reported: at the end of a session the refusals of tasks and jobs are compared with those reported last.
+The reason of a waiting gang is in the conditions of all its pods, and in the Events of the first pods of each role.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from volsched.framework.discretion import within
 from volsched.framework.native import gangs as native_gangs
+from volsched.framework.redaction import within
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.nodes.node import NodeInfo
@@ -28,21 +28,20 @@ UNSCHEDULABLE = "Unschedulable"
 _STANDINGS: Final = tuple(status.name.capitalize() for status in TaskStatus)
 
 EVENTS_FOR_EACH_ROLE: Final = 10
-"""Pods of each role of a gang whose Events tell why it waits; conditions tell it of all."""
+"""The number of pods of each role of a gang that get an Event about its reason; all pods get a condition."""
 
 _KEPT: Final = (
     (ConditionReason.SCHEDULER_ERROR,),
     (ConditionReason.SCHEDULER_ERROR, ConditionReason.POD_GROUP_NOT_FOUND),
 )
-"""What conditions state whatever the flag is, of pods in no native group and of members: no nodes are to be made for
-those that nobody could place."""
+"""Reasons that conditions keep whatever the flag is: new nodes would not help these pods."""
 
 _PATIENT = (UNSCHEDULABLE, "QueueClosed")
-"""Why a PodGroup is not admitted that time alone may change, which is no cause for a warning (as in Volcano)."""
+"""Reasons that only time changes; their Events are no warnings (as in Volcano)."""
 
 
 def refusal_of(task: TaskInfo) -> Verdict | None:
-    """Why a task waits: its own refusal, else its job's."""
+    """Return the refusal of a task, else that of its job."""
     if task.refusal is not None:
         return task.refusal
     return task.job.refusal if task.job is not None else None
@@ -50,9 +49,9 @@ def refusal_of(task: TaskInfo) -> Verdict | None:
 
 @dataclass(slots=True)
 class _Reported:
-    """What was reported last of a job and its pods.
+    """The last report about a job and its pods.
 
-    ``refusal`` is that of the PodGroup with this ``group_uid``. ``pods`` has the refusal of each pod that waits, and
+    ``refusal`` is that of the PodGroup with this ``group_uid``. ``pods`` has the refusal of each waiting pod, and
     whether the pod had the gate of its queue. ``event_pods`` are the uids of the members that get the Event about a
     reason, by reason.
     """
@@ -64,13 +63,13 @@ class _Reported:
 
 
 _NEVER: Final = None, False
-"""Of a pod of which nothing was reported."""
+"""The report of a pod before its first one."""
 
 
 class Reporter(Observer):
-    """Tells what is new of why jobs and pods wait, and remembers what it told until the job is gone.
+    """Reports changed reasons of waiting jobs and pods, and remembers its reports until the job is gone.
 
-    ``always_unschedulable``: conditions of pods state Unschedulable whatever these wait for, but for a refused binding.
+    ``always_unschedulable``: conditions of pods state Unschedulable for every reason, except for a refused binding.
     """
 
     def __init__(self, cluster: Cluster, *, always_unschedulable: bool = False) -> None:
@@ -80,12 +79,12 @@ class Reporter(Observer):
         cluster.observe(self)
 
     def job_changed(self, job: JobInfo, *, gone: bool) -> None:
-        """Forget what was reported of a job that is gone."""
+        """Drop the reports about a job that is gone."""
         if gone:
             self._reported.pop(job.key, None)
 
     def about_job(self, job: JobInfo) -> Iterator[RecordEvent | WritePodCondition]:
-        """What is new of why a job waits, on its PodGroup, and of why its pods do, on each of them."""
+        """Yield changed reasons of a job, on its PodGroup, and of its pods, on each of them."""
         known = self._reported.get(job.key)
         if known is None:
             if job.refusal is None and not job.waiting:
@@ -97,7 +96,7 @@ class Reporter(Observer):
         pods = known.pods
         for task in [task for task in pods if job.waiting.get(task.uid) is not task]:
             del pods[task]  # if its binding fails, or its pod asks for something else, why it waits is news
-        waiting = ((task, _to_report(task)) for task in job.waiting.values() if task.spec.ours)
+        waiting = ((task, _to_report(task)) for task in job.waiting.values() if task.spec.is_managed)
         news = [(task, now) for task, now in waiting if pods.get(task, _NEVER) != now]
         for task, now in sorted(news, key=lambda each: _by_number(each[0])):
             pods[task] = now
@@ -106,32 +105,32 @@ class Reporter(Observer):
     def _on_pod(
         self, job: JobInfo, task: TaskInfo, verdict: Verdict | None, known: _Reported
     ) -> Iterator[RecordEvent | WritePodCondition]:
-        """The condition and the Event of a pod that waits.
+        """Yield the condition and the Event of a pod that waits.
 
         One that only waits behind the gate of its queue stays SchedulingGated, as the API server reports it.
         """
         if verdict is None:
             return
-        message = told_within(self._cluster, task.namespace, verdict)
+        message = message_within(self._cluster, task.namespace, verdict)
         if not task.spec.admission_gate:
             yield self._condition(task, verdict.condition_reason, message)
         if _has_event(job, task, verdict, known):
             yield RecordEvent("Pod", "v1", task.namespace, task.name, task.uid, "Warning", verdict.reason, message)
 
     def about_nomination(self, task: TaskInfo) -> WritePodCondition:
-        """The condition of a pod whose nomination changed while the reason why it waits did not."""
+        """Return the condition of a pod whose nomination changed while the reason why it waits did not."""
         verdict = refusal_of(task)
         if verdict is None:
             return self._condition(task, ConditionReason.UNSCHEDULABLE, "")
-        message = told_within(self._cluster, task.namespace, verdict)
+        message = message_within(self._cluster, task.namespace, verdict)
         return self._condition(task, verdict.condition_reason, message)
 
     def _on_group(self, job: JobInfo) -> Iterator[RecordEvent]:
-        """The Event on the PodGroup of a job that waits as a whole."""
+        """Yield the Event on the PodGroup of a job that waits as a whole."""
         verdict = job.refusal
         if verdict is not None and job.spec.has_group:
             kind = "Normal" if verdict.step is Step.ENQUEUE and verdict.reason in _PATIENT else "Warning"
-            yield about_group(job, kind, verdict.reason, told_within(self._cluster, job.namespace, verdict))
+            yield about_group(job, kind, verdict.reason, message_within(self._cluster, job.namespace, verdict))
 
     def _condition(self, task: TaskInfo, reason: ConditionReason, message: str) -> WritePodCondition:
         if self._always_unschedulable and reason not in _KEPT[bool(task.spec.scheduling_group)]:
@@ -139,18 +138,21 @@ class Reporter(Observer):
         return WritePodCondition(task.uid, task.namespace, task.name, reason.value, message, task.nominated)
 
 
-def told_within(cluster: Cluster, namespace: str, verdict: Verdict) -> str:
-    """Return a verdict's message as it may stand on an object of a namespace, cut to what an Event may carry."""
+def message_within(cluster: Cluster, namespace: str, verdict: Verdict) -> str:
+    """Return the message of a refusal for an object of a namespace, redacted, and cut to the length of an Event."""
     return truncated(within(cluster, namespace, verdict.message))
 
 
 def _to_report(task: TaskInfo) -> tuple[Verdict | None, bool]:
-    """Return what a pod should report, and whether it has the gate of its queue: then its condition has another."""
+    """Return the refusal that a pod reports, and True if its queue's gate has a condition of its own."""
     return _refusal_to_report(task), task.spec.admission_gate
 
 
 def _refusal_to_report(task: TaskInfo) -> Verdict | None:
-    """What a pod should tell; nothing where the API server words it, and of its job only what keeps the pod, too."""
+    """Return the refusal that a pod reports; None if the API server has words for it.
+
+    Of refusals of its job, only those that stop the pod, too.
+    """
     own = task.refusal
     if own is not None:
         return own if own.step is not Step.GATED else None
@@ -162,7 +164,7 @@ def _refusal_to_report(task: TaskInfo) -> Verdict | None:
 
 
 def _has_event(job: JobInfo, task: TaskInfo, verdict: Verdict, known: _Reported) -> bool:
-    """Whether a pod's own Event tells why it waits; of a gang, and of what keeps a job as a whole, the first ones'."""
+    """True if a pod gets its own Event; in a gang, and for refusals of a whole job, only the first pods do."""
     if task.refusal is not None and job.spec.min_available <= 1:
         return True
     pods = known.event_pods.setdefault((task.spec.role, verdict.step, verdict.reason), set())
@@ -174,43 +176,43 @@ def _has_event(job: JobInfo, task: TaskInfo, verdict: Verdict, known: _Reported)
 
 
 def _by_number(task: TaskInfo) -> tuple[str, int, str]:
-    """Pods of a role in the order of the numbers at the end of their names, as people count them."""
+    """Return the pods of a role by the numbers at the end of their names."""
     number = task.name.rpartition("-")[2]
     return task.spec.role, int(number) if number.isdecimal() else 0, task.name
 
 
 def about_group(job: JobInfo, kind: str, reason: str, message: str) -> RecordEvent:
-    """An Event on a job's PodGroup; ``kind`` is Normal or Warning."""
+    """Return an Event on a job's PodGroup; ``kind`` is Normal or Warning."""
     version = job.spec.native.version.name if job.spec.native is not None else POD_GROUP_VERSION
     return RecordEvent("PodGroup", version, job.namespace, job.group_name, job.spec.group_uid, kind, reason, message)
 
 
 def about_queue(queue: QueueInfo, kind: str, reason: str, message: str) -> RecordEvent:
-    """An Event on a queue; ``kind`` is Normal or Warning."""
+    """Return an Event on a queue; ``kind`` is Normal or Warning."""
     return RecordEvent("Queue", QUEUE_VERSION, "", queue.name, queue.spec.uid, kind, reason, truncated(message))
 
 
 def about_node(node: NodeInfo, kind: str, reason: str, message: str) -> RecordEvent:
-    """An Event on a node; ``kind`` is Normal or Warning."""
+    """Return an Event on a node; ``kind`` is Normal or Warning."""
     return RecordEvent("Node", "v1", "", node.name, node.spec.uid, kind, reason, truncated(message))
 
 
 def about_pod(task: TaskInfo, kind: str, reason: str, message: str) -> RecordEvent:
-    """An Event on a pod; ``kind`` is Normal or Warning."""
+    """Return an Event on a pod; ``kind`` is Normal or Warning."""
     return RecordEvent("Pod", "v1", task.namespace, task.name, task.uid, kind, reason, truncated(message))
 
 
 def about_victim(task: TaskInfo, message: str) -> Iterator[RecordEvent]:
-    """The Events of an eviction: on the pod that has to go, and on its PodGroup."""
+    """Yield the Events of an eviction: on the pod that has to go, and on its PodGroup."""
     yield RecordEvent("Pod", "v1", task.namespace, task.name, task.uid, "Normal", "Preempted", message, "Preempting")
     if task.job is not None and task.job.spec.has_group:
         yield about_group(task.job, "Normal", "Evict", f'pod "{task.key}" is evicted: {message}')
 
 
 def gang_message(job: JobInfo) -> str:
-    """The message of the Unschedulable condition, in Volcano's words: how many are short, who stands where, and why.
+    """Return the message of the Unschedulable condition in Volcano's words: missing members, statuses, reason.
 
-    The first number is how many members the minimum lacks beside those that would have a node.
+    The first number is the members that the minimum lacks beside those that would have a node.
     """
     waiting = sorted(job.waiting.values(), key=lambda task: task.key)
     fitting = sum(1 for task in waiting if _would_fit(job, task))
@@ -224,12 +226,12 @@ def gang_message(job: JobInfo) -> str:
 
 
 def _would_fit(job: JobInfo, task: TaskInfo) -> bool:
-    """Whether a waiting task found a place when its gang was last tried, and nothing has refused it since."""
-    return task.uid in job.fitting and task.refusal is not None and task.refusal.step is Step.GANG
+    """True if a waiting task found a node when its gang was last tried, and has not been refused since."""
+    return task.uid in job.placed_in_last_try and task.refusal is not None and task.refusal.step is Step.GANG
 
 
 def _counted(amounts: Iterable[tuple[str, int]]) -> str:
-    """Amounts as "2 Pending, 3 minAvailable", in the order of these words as texts, as Volcano has them."""
+    """Return amounts as "2 Pending, 3 minAvailable", ordered by the words, as Volcano does."""
     return ", ".join(sorted([f"{amount} {name}" for name, amount in amounts if amount]))
 
 

@@ -1,6 +1,7 @@
-"""What plugins report: the rules that carry it, and the types of their parts. `Session.reported` reads it.
+"""The reports of plugins: the rule that carries them, and the types of their parts.
 
-Metrics, `volsched queue`, `cards`, `explain`, `simulate`, statuses of Queues and the page read it; it decides nothing.
+`Session.reported` reads them for metrics, `volsched queue`, `cards`, `explain`, `simulate`, statuses of Queues and the
+page. A report decides nothing.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from volsched.model.verdict import Verdict
 
 @dataclass(frozen=True, slots=True)
 class QueueAmounts:
-    """A queue in the terms of a quota plugin: what its own jobs hold and have reserved, and what it may hold.
+    """A queue in the terms of a quota plugin: allocated, reserved and limit of its own jobs.
 
-    Amounts by resource, or by what else the plugin counts (a card's name), in the resource's unit, extended resources
-    in thousandths. Queues below it are left out.
+    Amounts by resource, or by another dimension of the plugin (a card's name), in the resource's unit, extended
+    resources in thousandths. Queues below it are left out.
     """
 
     allocated: Mapping[str, int]
@@ -34,47 +35,51 @@ class QueueAmounts:
 
 
 QueueAmountsFn: TypeAlias = Callable[[QueueInfo], QueueAmounts]
-"""What a queue holds in a quota plugin's own terms, to be shown. Of several plugins all amounts are shown;
-without any, the resources that placed pods request."""
+"""Return the allocated amounts of a queue in a quota plugin's own terms, for display.
+
+The amounts of all plugins are shown; without any plugin, the resources that placed pods request.
+"""
 
 
 QueueUsageFn: TypeAlias = Callable[[], Usage]
-"""What all queues may hold, hold and have left, for people; called when somebody asks. Of several the first counts."""
+"""Return usage, limits and free amounts of all queues, for display. Called on request; the first plugin counts."""
 QuotaTableFn: TypeAlias = Callable[[], QuotaTable]
-"""Quotas of another kind as a table for people; called when somebody asks."""
+"""Return quotas of another kind as a table for display. Called on request."""
 ConsumersFn: TypeAlias = Callable[[JobInfo, Verdict], Iterable[Consumer]]
-"""Who holds what a job waits for that this plugin refused; called when somebody asks, after a session."""
+"""Return the consumers of the amounts that a refused job waits for. Called on request, after a session."""
 SuggestionsFn: TypeAlias = Callable[[JobInfo], Iterable[Suggestion]]
-"""What could be changed in the plugin's terms so that a job starts; called when somebody asks, after a session."""
+"""Return changes in the plugin's terms with which a job might start. Called on request, after a session."""
 SeriesFn: TypeAlias = Callable[[], Numbers]
 """The present numbers of a series, by label values. Called at the end of every session, after what was only held is
 undone: give the same mapping again while nothing has changed, and never change one that was given. A combination of
 labels that is left out disappears."""
 
 
-class QueueHoldings(Protocol):
-    """What placed pods hold in a plugin's own terms, for `status.allocated` of Queues.
+class QueueAllocation(Protocol):
+    """The amounts of placed pods in a plugin's own terms, for `status.allocated` of Queues.
 
-    Pods stand allocated there (``model.status.IS_ALLOCATED``): promised room is not held yet.
+    Only allocated pods count (``model.status.IS_ALLOCATED``): pipelined pods do not.
     """
 
     def take_changed(self) -> Iterable[str]:
         """Return the names of queues that may hold something else than when this was last called."""
 
     def of(self, queue: str) -> Mapping[str, int]:
-        """Return what a queue's own pods hold, in thousandths, by names that are no resource's; no zeros."""
+        """Return the used amounts of a queue's own pods, in thousandths, by names that are no resource's; no zeros."""
 
 
 class Report(Rule, frozen=True):
-    """Report what a plugin counts: metrics, tables, cards, quotas. It decides nothing, and every field is optional.
+    """The report of a plugin: metrics, tables, cards, quotas. It decides nothing, and every field is optional.
 
-    ``metrics``: numbers beside the scheduler's metrics. ``table``: quotas of any kind as a table. ``usage``: what all
-    queues may hold and hold by resource or by card; of several plugins the first counts. ``amounts``: what one queue
-    holds in the plugin's own terms. ``allocated``: what `status.allocated` of Queues reports of these.
-    ``card_name``: what a node's cards are called, beside those that have a standard label; of several plugins the
-    first counts. ``shared_cards``: resources in which containers share cards, and what people call each. ``consumers``:
-    who holds what a job waits for that this plugin refused. ``suggestions``: changes with which a job might start,
-    which are tried before they are shown.
+    * ``metrics``: numbers beside the scheduler's metrics.
+    * ``table``: quotas of any kind as a table.
+    * ``usage``: used amounts and limits of all queues by resource or card; the first plugin counts.
+    * ``amounts``: used amounts of one queue in the plugin's own terms.
+    * ``allocated``: the part of these for `status.allocated` of Queues.
+    * ``card_name``: the name of a node's cards, beside cards with a standard label; the first plugin counts.
+    * ``shared_cards``: resources in which containers share cards, with their display names.
+    * ``consumers``: the jobs that hold the amounts that a refused job waits for.
+    * ``suggestions``: changes with which a job might start; they are tried before they are shown.
     """
 
     is_named: ClassVar[bool] = True
@@ -82,7 +87,7 @@ class Report(Rule, frozen=True):
     table: QuotaTableFn | None = None
     usage: QueueUsageFn | None = None
     amounts: QueueAmountsFn | None = None
-    allocated: QueueHoldings | None = None
+    allocated: QueueAllocation | None = None
     card_name: CardNameFn | None = None
     shared_cards: Mapping[str, str] = {}
     consumers: ConsumersFn | None = None

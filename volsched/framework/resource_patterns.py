@@ -1,7 +1,7 @@
-"""Which resources are accelerators: regular expressions on the names of resources.
+"""Regular expressions on the names of resources: they select accelerators.
 
-RE2 searches in time that grows with the text and nothing else, and its syntax is Go's, so the expressions of Volcano's
-configurations mean the same here. A name is looked at once; there are few.
+RE2 searches in linear time, and its syntax is Go's, so the expressions of Volcano's configurations mean the same here.
+Each name is matched once; there are few.
 """
 
 from __future__ import annotations

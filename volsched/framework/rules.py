@@ -1,8 +1,8 @@
-"""Every rule that a plugin may register, each with its callback (``callbacks`` has when each is called).
+"""The rules that a plugin may register, each with its callback (``callbacks`` has when each is called).
 
-A plugin makes rules when a session opens and hands them to its registrar: ``registrar.register(Predicate(fits))``.
-What a callback about nodes reads its annotations declare (``signature``), so that the engine knows how long an answer
-holds. Which equal tasks are placed in one step follows from the rules (``dispatch.steps``).
+A plugin makes rules when a session opens and hands them to its registrar: ``registrar.register(Predicate(fits))``. The
+type annotations of a callback declare which parts of pods and nodes it reads (``signature``), so the engine knows how
+long an answer holds. The rules also decide which equal tasks are placed in one step (``dispatch.steps``).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from volsched.framework.callbacks import (
     WakeFn,
     WordingsFn,
 )
-from volsched.framework.columns.views import NodeTable, shown, shown_of
+from volsched.framework.columns.views import NodeTable, node_view, template_view
 from volsched.framework.deprecated_flags import FormerFlags
 from volsched.framework.deprecated_names import former
 from volsched.framework.signature import UNTYPED, Signature, SignatureError
@@ -60,35 +60,38 @@ if TYPE_CHECKING:
     from volsched.framework.dispatch.combining import ElasticQuota
 
 Lifetime: TypeAlias = Literal["static", "node", "domain", "pod"]
-"""How long an answer about a pod and a node holds: until the node's own properties change, until something
-changes on the node, until the version of its key changes, or for this one question."""
+"""How long an answer about a pod and a node holds.
+
+It ends when properties of the node change, when anything on the node changes, when the version of its key changes, or
+after this one question.
+"""
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """What a plugin registers; its first field is the callback.
+    """The base of rules; the first field of each is its callback.
 
-    ``switch`` names the switch of the configuration that leaves the rule out, none when nothing does.
+    ``switch`` names the switch of the configuration that leaves the rule out; empty if none does.
     """
 
     switch: ClassVar[str] = ""
     is_tiered: ClassVar[bool] = False
-    """Whether the tier of the plugin counts when answers are combined."""
+    """True if the tier of the plugin counts when answers are combined."""
     is_named: ClassVar[bool] = False
-    """Whether the name of the plugin is kept beside the callback."""
+    """True if the name of the plugin is kept beside the callback."""
     is_about_nodes: ClassVar[bool] = False
-    """Whether an engine asks it, and names its plugin."""
+    """True if an engine asks the rule and names its plugin."""
 
     def callback(self) -> Any:
         """Return what is called."""
         return getattr(self, self.__struct_fields__[0])
 
     def one_at_a_time(self) -> AppliesFn:
-        """Return of which templates equal pods are placed one at a time on account of this rule."""
+        """Return the templates of pods that this rule allows only one at a time."""
         return never
 
 
 def always(_: PodTemplate) -> bool:
-    """All templates."""
+    """Return all templates."""
     return True
 
 
@@ -187,7 +190,7 @@ class JobReady(Rule, frozen=True, metaclass=FormerFlags):
     for_each_pod: AppliesFn = always
 
     def one_at_a_time(self) -> AppliesFn:
-        """Return the templates of pods after each of which it has to be asked."""
+        """Return the templates of pods after each of which the rule must be asked again."""
         return self.for_each_pod
 
 
@@ -221,16 +224,16 @@ Quota: TypeAlias = tuple[HeadroomFn | None, AllocatableFn, RefusedFn | None]
 
 
 def _nobody(_queue: QueueInfo, _task: TaskInfo) -> None:
-    """Refuse nobody."""
+    """Return no refusal."""
 
 
 class Allocatable(Rule, frozen=True):
-    """Keep a queue within its quota: by a ``headroom``, or by a plain ``refusal`` of single tasks.
+    """Keeps a queue within its quota, by a ``headroom`` or by a plain ``refusal`` of single tasks.
 
-    Jobs that a headroom keeps waiting for the same are asked about together, and tasks within it are placed in one
-    step; what is refused plainly is tried one at a time. ``applies_to`` states for which pods a plain refusal is.
-    ``refused`` is told when a task is refused. ``is_share``: the quota follows what other queues ask for, so it does
-    not count for a job that has been promised a start; a quota that only people change always counts.
+    Jobs that a headroom refuses for the same reason are asked about together, and tasks within it are placed in one
+    step. A plain refusal is asked for each task. ``applies_to`` selects the pods that a plain refusal is about.
+    ``refused`` is called when a task is refused. ``is_share``: the quota depends on the demand of other queues, so it
+    does not count for a job with a promised start. A quota that only administrators change always counts.
     """
 
     switch: ClassVar[str] = "enabledAllocatable"
@@ -245,7 +248,7 @@ class Allocatable(Rule, frozen=True):
             raise SignatureError("Allocatable takes a refusal or a headroom, one of them")
 
     def callback(self) -> Quota:
-        """Return both ways to ask, and who is told."""
+        """Return both ways to ask, and the function to call after a refusal."""
         return self.headroom, self.refusal or _nobody, self.refused
 
     def one_at_a_time(self) -> AppliesFn:
@@ -261,7 +264,7 @@ class Preemptive(Rule, frozen=True):
 
 
 class Preemptable(Rule, frozen=True):
-    """Return whom a task may preempt."""
+    """Return the candidates that a task may preempt."""
 
     switch: ClassVar[str] = "enablePreemptable"
     is_tiered: ClassVar[bool] = True
@@ -269,7 +272,7 @@ class Preemptable(Rule, frozen=True):
 
 
 class Reclaimable(Rule, frozen=True):
-    """Report from whom a task may reclaim."""
+    """Return the candidates that a task may reclaim."""
 
     switch: ClassVar[str] = "enableReclaimable"
     is_tiered: ClassVar[bool] = True
@@ -277,7 +280,7 @@ class Reclaimable(Rule, frozen=True):
 
 
 class Protected(Rule, frozen=True):
-    """Keep a pod from being evicted for a task, whatever the plugins of any tier answer. No switch turns this off.
+    """Protects a pod from eviction for a task, whatever plugins of any tier answer. No switch turns this off.
 
     A pod that leaves only together with others, as of a native group that goes as a whole, protects them, too. The
     answer is a bool; anything else is an AnswerError.
@@ -288,10 +291,10 @@ class Protected(Rule, frozen=True):
 
 
 class Due(Rule, frozen=True):
-    """Have reclaim go on beyond the minimum of jobs: up to what their queue deserves, and down to what others do.
+    """Lets reclaim go on beyond the minimum of jobs, as long as the job's queue is within its deserved share.
 
-    ``victims`` names whom a task may take then: after each of them its queue, and those above it, still hold what they
-    deserve. Without it the plugin's ``Reclaimable`` rule sees to that.
+    ``victims`` returns the candidates that a task may take then: after each eviction its queue, and the queues above
+    it, still have their deserved share. Without it the plugin's ``Reclaimable`` rule checks that.
     """
 
     switch: ClassVar[str] = "enableReclaimable"
@@ -304,10 +307,10 @@ class Due(Rule, frozen=True):
 
 
 class Deserved(Rule, frozen=True):
-    """Have what queues deserve of something taken back, and nothing else of that; see ``volsched.quota.reclaim``.
+    """Makes deserved amounts of queues reclaimable, and nothing else of that dimension; see ``volsched.quota.reclaim``.
 
-    It is a ``Preemptive``, a ``Reclaimable`` and a ``Due`` rule. With ``inside``, preemption inside a queue takes only
-    from those who hold what is wanted, too.
+    It is a ``Preemptive``, a ``Reclaimable`` and a ``Due`` rule. With ``inside``, preemption inside a queue, too, takes
+    only pods that hold the wanted dimension.
     """
 
     quota: ElasticQuota
@@ -341,13 +344,13 @@ class PrePredicate(Rule, frozen=True):
 
 
 class NodeRule(Rule, frozen=True, metaclass=FormerFlags):
-    """A rule about a pod and a node. What its function reads its annotations state, see ``signature``.
+    """A rule about a pod and a node. The type annotations of its function declare what it reads, see ``signature``.
 
-    ``vector`` answers for many nodes at once. ``applies_to`` leaves the rule out for whole templates. What depends on
-    more states by which ``key`` pods share answers, and by which ``version`` these have changed; for pods whose key is
-    None a predicate must pass, and a score be 0. Equal pods with a key are placed one at a time; with ``for_each_pod``
-    those of these templates, as the answers hold for others while equal pods within the plugin's headroom are placed.
-    The last four fields are filled in when it is registered.
+    ``vector`` answers for many nodes at once. ``applies_to`` leaves the rule out for whole templates. An answer that
+    depends on more has a ``key``, by which pods share answers, and a ``version``, which changes with the answers. For
+    pods whose key is None a predicate must pass, and a score be 0. Equal pods with a key are placed one at a time. With
+    ``for_each_pod``, only those of these templates are, as the other answers hold while equal pods within the plugin's
+    headroom are placed. The last four fields are set when the rule is registered.
     """
 
     is_about_nodes: ClassVar[bool] = True
@@ -368,30 +371,30 @@ class NodeRule(Rule, frozen=True, metaclass=FormerFlags):
         return self
 
     def one_at_a_time(self) -> AppliesFn:
-        """Return the templates for which it is stated; without a word, pods with a key are (``dispatch.steps``)."""
+        """Return the templates that it names; by default those of pods with a key (``dispatch.steps``)."""
         return self.for_each_pod or never
 
     def reading(self, signature: Signature, **further: Any) -> Self:
         """Return the rule with this signature, and with these fields replaced."""
-        lasting: Lifetime = "static" if signature.node == "facts" else "node"
+        lasting: Lifetime = "static" if signature.node == "properties" else "node"
         scope: Lifetime = "domain" if self.key is not None else lasting if signature.pod != "task" else "pod"
         return msgspec.structs.replace(self, signature=signature, scope=scope, **further)
 
     def pod(self, task: TaskInfo) -> Any:
-        """What the callback is given of a task."""
+        """Return the part of a task that the callback reads."""
         view = self.signature.pod
-        return task if view == "task" else shown_of(task.template, view)
+        return task if view == "task" else template_view(task.template, view)
 
     def ask(self, task: TaskInfo, node: NodeInfo) -> Any:
         """Call the plain function about one node."""
-        return self.fn(self.pod(task), shown(self.signature.node, node))
+        return self.fn(self.pod(task), node_view(self.signature.node, node))
 
     def applies(self, task: TaskInfo) -> bool:
-        """Whether the callback is there for tasks of this template."""
+        """True if the callback applies to tasks of this template."""
         return self.applies_to is None or self.applies_to(task.template)
 
-    def speaks(self, task: TaskInfo) -> bool:
-        """Whether the callback applies to this task."""
+    def applies_to_task(self, task: TaskInfo) -> bool:
+        """True if the callback applies to this task."""
         return self.applies(task) and (self.key is None or self.key(task) is not None)
 
 
@@ -428,7 +431,7 @@ class BatchNodeOrder(Rule, frozen=True):
         return self
 
     def one_at_a_time(self) -> AppliesFn:
-        """Return templates of pods that depend on others: one that is placed may change the scores of its equals."""
+        """Return the templates of pods that depend on others: placing one may change the scores of its equals."""
         return depends_on_pods
 
 
@@ -443,7 +446,7 @@ class BestNode(Rule, frozen=True):
 
 
 class EventHandler(Rule, frozen=True, metaclass=FormerFlags):
-    """Follow what statements do with tasks. No switch turns this off.
+    """Follows the changes that statements make to tasks. No switch turns this off.
 
     ``for_each_pod`` states whose placing it may refuse, or has to hear of: of any pod without it. Other pods may be
     placed in one step, of which it does not hear, as far as the headroom of the plugin goes; it hears of those that are
@@ -480,15 +483,15 @@ def with_minimum(fn: JobVoteFn) -> JobVoteFn:
 
 @dataclass(slots=True)
 class NodeCallbacks:
-    """What the plugins of one session registered about nodes, in order."""
+    """The rules about nodes that the plugins of one session registered, in order."""
 
     predicates: list[Predicate] = field(default_factory=list)
     node_orders: list[NodeOrder] = field(default_factory=list)
     batch_orders: list[BatchNodeOrder] = field(default_factory=list)
     best_nodes: list[BestNodeFn] = field(default_factory=list)
 
-    def shape(self) -> tuple[object, ...]:
-        """What must be the same for answers of an earlier session to hold."""
+    def identity(self) -> tuple[object, ...]:
+        """Return the signature of all rules; answers of an earlier session hold only if it is equal."""
         return (
             tuple((p.plugin, p.scope, p.signature, getattr(p.fn, "__qualname__", "")) for p in self.predicates),
             tuple((s.plugin, s.scope, s.signature, getattr(s.fn, "__qualname__", "")) for s in self.node_orders),

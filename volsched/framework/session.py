@@ -8,6 +8,7 @@ with the tasks and jobs that they concern. What was only tried or held is undone
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -16,7 +17,7 @@ from volsched.framework.boundary import Boundary, Bounds, SessionOverError, fail
 from volsched.framework.callbacks import NO_LIMIT, Headroom
 from volsched.framework.config.configuration import Configuration
 from volsched.framework.dispatch.ruleset import Ruleset
-from volsched.framework.engine.engine import Engine
+from volsched.framework.engine.fast import Engine
 from volsched.framework.nominations import Nominations
 from volsched.framework.outcome.events import SessionEvents
 from volsched.framework.outcome.refusals import Refusals
@@ -91,7 +92,7 @@ class Session(SessionQueries):
         self._accounts = accounts
         self._submit = submit
         self._statements = Statements()
-        self._aside: list[TaskInfo] = []
+        self._excluded: list[TaskInfo] = []
 
     @property
     def clock(self) -> Callable[[], float]:
@@ -114,7 +115,7 @@ class Session(SessionQueries):
 
         A refused task counts there no longer because its gate was lifted.
         """
-        self._set_aside((task,))
+        self._exclude_ungated((task,))
         most, template = NO_LIMIT, task.template
         for headroom, refusal, refused in self.rules.quotas:
             if headroom is not None:
@@ -135,32 +136,32 @@ class Session(SessionQueries):
 
     def _count_no_more(self) -> None:
         """Have refused tasks that were set aside not count again."""
-        if self._aside:
-            self._aside.clear()
+        if self._excluded:
+            self._excluded.clear()
             self.cluster.wake(ClusterEvent.DEMAND_CHANGED)
 
     def takes_on(self, queue: QueueInfo, task: TaskInfo) -> bool:
         """Whether the queue may take the task on; as ``allocatable_refusal``, but nobody is told."""
-        self._set_aside((task,))
+        self._exclude_ungated((task,))
         return all(
             (headroom(queue, task.template).refusal if headroom is not None else refusal(queue, task)) is None
             for headroom, refusal, _ in self.rules.quotas
         )
 
-    def _set_aside(self, tasks: Sequence[TaskInfo]) -> None:
+    def _exclude_ungated(self, tasks: Sequence[TaskInfo]) -> None:
         """Let those that count in their queue because their gate was lifted not do so while they are tried themselves.
 
         They count again when the next one is tried.
         """
-        for task in self._aside:
-            self.cluster.queue_ledger.set_ungated(task, ungated=True)
-        self._aside = [task for task in tasks if task.ungated and task.status is TaskStatus.PENDING]
-        for task in self._aside:
-            self.cluster.queue_ledger.set_ungated(task, ungated=False)
+        for task in self._excluded:
+            self.cluster.queue_cache.set_ungated(task, ungated=True)
+        self._excluded = [task for task in tasks if task.ungated and task.status is TaskStatus.PENDING]
+        for task in self._excluded:
+            self.cluster.queue_cache.set_ungated(task, ungated=False)
 
     def headrooms(self, queue: QueueInfo, task: TaskInfo) -> tuple[Headroom, ...] | None:
         """What each plugin lets the queue take on of such tasks; None when one refuses plainly."""
-        self._set_aside(())
+        self._exclude_ungated(())
         found = self.rules.headrooms
         return tuple(fn(queue, task.template) for fn in found) if len(found) == len(self.rules.quotas) else None
 
@@ -173,13 +174,13 @@ class Session(SessionQueries):
 
     def may_preempt(self, queue: QueueInfo, tasks: Sequence[TaskInfo]) -> bool:
         """Whether the queue may take room from others for these tasks."""
-        self._set_aside(tasks)
+        self._exclude_ungated(tasks)
         return all(fn(queue, tasks) for fn in self.rules.of[Preemptive])
 
     def enqueued(self, job: JobInfo) -> None:
         """Admit the job: every plugin is told."""
         self.rules.enqueued(job)
-        self.cluster.queue_ledger.set_phase(job, INQUEUE, admits=True)
+        self.cluster.queue_cache.set_phase(job, INQUEUE, admits=True)
 
     # -- what actions leave with jobs and tasks -----------------------------------------------------------------------
 
@@ -205,17 +206,17 @@ class Session(SessionQueries):
 
     def promote(self, job: JobInfo) -> None:
         """Admit a job without telling plugins, as there is no action enqueue that would ask them."""
-        self.cluster.queue_ledger.set_phase(job, INQUEUE, admits=True)
+        self.cluster.queue_cache.set_phase(job, INQUEUE, admits=True)
 
     # -- boundaries ---------------------------------------------------------------------------------------------------
 
     def is_set_aside(self, job: JobInfo) -> bool:
         """True if a job is left alone for a while, as it failed or took too long."""
-        return self.boundary.bounds.set_aside.holds(job, self.now)
+        return self.boundary.bounds.paused_jobs.holds(job, self.now)
 
-    def leaves_alone(self, job: JobInfo) -> bool:
+    def is_paused(self, job: JobInfo) -> bool:
         """True if a job is not to be admitted now, whatever there is."""
-        return self.boundary.bounds.leaves_alone(job, self.now)
+        return self.boundary.bounds.is_paused(job, self.now)
 
     def admission_turn(self, job: JobInfo) -> float:
         """Return when the admission of a job ended last (seconds since the epoch), 0 if none did."""
@@ -256,7 +257,7 @@ class Session(SessionQueries):
             self._statements.discard_since(open_before)
         except Exception as worse:
             raise SessionOverError(f"what was tried could not be undone: {worse}", plugin) from worse
-        self.engine = self.engine.afresh()
+        self.engine = self.engine.new_instance()
         self.engine.open(self.rules.nodes)
         self.refusals.refuse_all(job, failed(plugin, error, self._set_job_aside(job)))
 
@@ -271,7 +272,7 @@ class Session(SessionQueries):
 
     def _set_job_aside(self, job: JobInfo) -> float:
         """Leave a job alone for a while; return for how many seconds."""
-        return self.boundary.bounds.set_aside.add(job, self.now)
+        return self.boundary.bounds.paused_jobs.add(job, self.now)
 
     def check_accounts(self) -> None:
         """Raise the error of an account that has failed: without it quotas are not enforced."""
@@ -327,9 +328,9 @@ class Session(SessionQueries):
 
         From now on it counts in its queue, so that others do not take the room for which it was let in.
         """
-        if not task.ungated and task not in self._aside:
+        if not task.ungated and task not in self._excluded:
             self.submit([LiftGate(task.uid, task.namespace, task.name, ADMISSION_GATE)])
-            self.cluster.queue_ledger.set_ungated(task, ungated=True)
+            self.cluster.queue_cache.set_ungated(task, ungated=True)
         task.refusal = LIFTING
 
     def places(self, tasks: Sequence[TaskInfo]) -> Iterator[NodeInfo]:
@@ -368,7 +369,7 @@ class Session(SessionQueries):
 
     # -- closing ------------------------------------------------------------------------------------------------------
 
-    def tell(self, event: RecordEvent) -> None:
+    def record_event(self, event: RecordEvent) -> None:
         """Have an Event recorded on an object; how things stand is told once in a session.
 
         It names no object of another namespace than its own.
@@ -378,7 +379,7 @@ class Session(SessionQueries):
     @contextmanager
     def trying(self) -> Iterator[None]:
         """Have nobody told of what is refused inside, as it is only tried, and wake nobody."""
-        with self.events.quiet(), self.cluster.tentative():
+        with self.events.quiet(), self.cluster.without_requeue():
             yield
 
     def opened(self) -> None:
@@ -387,10 +388,10 @@ class Session(SessionQueries):
 
     def close(self) -> None:
         """Call the plugins' close hooks, then undo what was only held."""
-        self._set_aside(())
+        self._exclude_ungated(())
         for fn in self.rules.of[SessionClose]:
             fn()
-        with self.cluster.tentative():
+        with self.cluster.without_requeue():
             self._statements.discard_held()
 
     def release(self) -> None:
@@ -403,6 +404,12 @@ class Session(SessionQueries):
         vars(self).clear()
 
     if not TYPE_CHECKING:  # a type checker knows what a session has
+
+        def tell(self, event: RecordEvent) -> None:
+            """Record an Event, under the name of one minor version ago."""
+            message = "Session.tell ends with the next minor version; it is record_event"
+            warnings.warn(message, DeprecationWarning, stacklevel=2)
+            self.record_event(event)
 
         def __getattr__(self, name: str) -> object:
             raise AttributeError(

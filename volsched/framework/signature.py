@@ -1,16 +1,16 @@
-"""What a callback about pods and nodes may read, told by the annotations of its parameters.
+"""The type annotations of a callback declare which parts of a pod and a node it reads.
 
-A callback gets what its annotations name and nothing else, so that an answer is kept exactly as long as it holds:
+A callback gets only the parts that it names, so the engine knows how long an answer holds:
 
-==================  ===================================================================================================
-``PodRequest``      how much a pod requests: the answer about one is given to all pods that request as much
-``PodConstraints``  what a pod states about properties of nodes: the answer is given to all pods that state the same
-``PodTemplate``     what equal pods share: the answer about one is given to all of them
-``TaskInfo``        this very pod: asked for each; so is a callback without an annotation
-``NodeFacts``       a node's own properties: labels, taints, what it offers; asked again when it states something else
-``NodeAmounts``     what a node offers and what of that is used: asked once for nodes that are equal in both
-``NodeInfo``        everything, its tasks too; asked again when something changed there; so is one without annotation
-==================  ===================================================================================================
+======================  ===============================================================================================
+``PodRequest``          the amounts that a pod requests; pods with equal requests share the answer
+``PodConstraints``      the rules of a pod about properties of nodes; pods with equal rules share the answer
+``PodTemplate``         everything that equal pods share; they share the answer
+``TaskInfo``            this very pod; also without an annotation; asked for each pod
+``NodePropertiesView``  properties of the node: labels, taints, allocatable; asked again when they change
+``NodeAmounts``         allocatable and used amounts of the node; asked once for nodes with equal amounts
+``NodeInfo``            everything, its tasks too; also without an annotation; asked again after each change
+======================  ===============================================================================================
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from functools import partial
 from types import CodeType, FunctionType, MethodType
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
-from volsched.framework.columns.views import NodeFacts, NodeTable
+from volsched.framework.columns.views import NodePropertiesView, NodeTable
 from volsched.model.errors import VolschedError
 from volsched.model.nodes.node import NodeAmounts, NodeInfo
 from volsched.model.pods.task import TaskInfo
@@ -32,8 +32,8 @@ from volsched.model.values.bounded import Bounded
 __all__ = [
     "UNTYPED",
     "NodeAmounts",
-    "NodeFacts",
     "NodeInfo",
+    "NodePropertiesView",
     "NodeTable",
     "PodConstraints",
     "PodRequest",
@@ -50,16 +50,18 @@ __all__ = [
 
 T = TypeVar("T")
 
-PodView: TypeAlias = Literal["request", "constraints", "template", "task"]
-NodeView: TypeAlias = Literal["facts", "amounts", "node"]
+PodPart: TypeAlias = Literal["request", "constraints", "template", "task"]
+NodePart: TypeAlias = Literal["properties", "amounts", "node"]
 
-_PODS: Final[dict[type, PodView]] = {
+_PODS: Final[dict[type, PodPart]] = {
     PodRequest: "request",
     PodConstraints: "constraints",
     PodTemplate: "template",
     TaskInfo: "task",
 }
-_NODES: Final[dict[type, NodeView]] = {NodeFacts: "facts", NodeAmounts: "amounts", NodeInfo: "node"}
+_NODES: Final[dict[type, NodePart]] = {NodePropertiesView: "properties", NodeAmounts: "amounts", NodeInfo: "node"}
+_FORMER: Final = {"NodeFacts": "NodePropertiesView"}
+"""Names of one minor version ago, in the texts of annotations."""
 _POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _ABOUT_A_NODE: Final = 2
 """Parameters of a callback about a pod and a node."""
@@ -72,8 +74,8 @@ class SignatureError(VolschedError):
 class Signature(NamedTuple):
     """What a callback is given of a pod, and of a node; ``is_typed``: whether by an annotation."""
 
-    pod: PodView
-    node: NodeView
+    pod: PodPart
+    node: NodePart
     is_typed: bool
 
 
@@ -85,7 +87,8 @@ def slower_without_types(plugin: str, fn: Callable[..., object]) -> str:
     """Return what makes a callback faster that is asked for every pod."""
     return (
         f"plugin {plugin}: {name_of(fn)} is asked for every pod and node, as it may read all of both; annotate its "
-        "parameters, for example (template: PodTemplate, node: NodeFacts), and equal pods and nodes share its answers"
+        "parameters, for example (template: PodTemplate, node: NodePropertiesView), and equal pods and nodes share its "
+        "answers"
     )
 
 
@@ -159,6 +162,7 @@ def _view(plugin: str, fn: Callable[..., object], parameter: _Parameter, views: 
 def _class_named(parameter: _Parameter, classes: tuple[type, ...]) -> type | None:
     annotation = parameter.annotation
     text = annotation.rpartition(".")[2] if isinstance(annotation, str) else ""
+    text = _FORMER.get(text, text)
     return next((known for known in classes if annotation is known or text == known.__name__), None)
 
 

@@ -1,8 +1,8 @@
-"""A statement: what a session does for one job, as a whole or not at all.
+"""A statement: the changes that a session makes for one job, all of them or none.
 
-Every operation changes the live cluster at once, so that whatever is asked next sees it, and is recorded with its
-reverse. ``commit`` hands the outcome to the executor; ``discard`` undoes everything; ``hold`` keeps the room until the
-session ends, for a gang that waits for room being freed.
+Every operation changes the live cluster at once, so later questions see it, and is recorded with its reverse.
+``commit`` hands the changes to the executor. ``discard`` undoes them. ``hold`` keeps the room until the session ends,
+for a gang that waits for room being freed.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import msgspec
 
 from volsched.framework import reporter
 from volsched.framework.callbacks import TaskEvents
-from volsched.framework.leaving import terminating_on
 from volsched.framework.native import status as native_status
-from volsched.framework.outcome.permission import not_allowed
+from volsched.framework.outcome.refusals import not_allowed
+from volsched.framework.terminating import terminating_on
 from volsched.model.job import JobInfo
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.plan import Bind, Evict, PlanStep
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 
 class Operation(msgspec.Struct, frozen=True):
-    """One recorded change: where the task stood before, and why it was evicted if it was.
+    """One recorded change: the former status and node of the task, and the reason if it was evicted.
 
-    ``generation`` is the requeue generation before the change: what is undone has helped nobody.
+    ``generation`` is the requeue generation before the change; undoing the change restores it.
     """
 
     kind: Literal["allocate", "pipeline", "evict", "displace"]
@@ -43,7 +43,7 @@ class Operation(msgspec.Struct, frozen=True):
 
 
 class Placed(NamedTuple):
-    """How many of some tasks found a place, and why a plugin refused the next one."""
+    """The number of tasks that were placed, and the refusal of the next one."""
 
     number: int
     refusal: Verdict | None = None
@@ -107,12 +107,12 @@ class Statement:
         self._session = session
         self.operations: list[Operation] = []
         self.makes_room = False
-        """Whether its promises are to outlive the session, as room is being made for them."""
+        """True if its pipelined tasks are nominated, so that they keep their room after the session."""
 
     def place(self, tasks: Sequence[TaskInfo], nodes: Iterator[NodeInfo]) -> Placed:
-        """Put equal tasks of one job that wait, one or more, on nodes that have room now, each on the next one.
+        """Put one or more equal pending tasks of one job on nodes with room now, each on the next node.
 
-        A plugin's refusal ends it, and leaves no trace of the task that is refused.
+        A refusal by a plugin ends this, and leaves no trace of the refused task.
         """
         first, session = tasks[0], self._session
         refusal = _refusal(first)
@@ -131,7 +131,7 @@ class Statement:
             if step is not None:
                 refusal = step.finish(count)
             elif placed and len(tasks) == 1:
-                refusal = session.rules.told_allocated(first)
+                refusal = session.rules.notify_allocated(first)
         except BaseException:
             self._take_back(start)
             raise
@@ -142,11 +142,11 @@ class Statement:
         return Placed(count)
 
     def allocate(self, task: TaskInfo, node: NodeInfo) -> Verdict | None:
-        """Put a task on a node that has room now; a plugin's refusal is returned and leaves no trace."""
+        """Put a task on a node that has room now; return the refusal of a plugin, which leaves no trace."""
         return self.place((task,), iter((node,))).refusal
 
     def _take_back(self, checkpoint: int) -> None:
-        """Have tasks where they stood before, of which no handler has heard."""
+        """Restore tasks whose placing no handler has seen."""
         while len(self.operations) > checkpoint:
             self._move_back(self.operations.pop())
 
@@ -160,7 +160,7 @@ class Statement:
         cluster.move(task, TaskStatus.PIPELINED, node)
         try:
             self._session.check_accounts()
-            refusal = self._session.rules.told_allocated(task)
+            refusal = self._session.rules.notify_allocated(task)
         except BaseException:
             self._move_back(operation)
             raise
@@ -171,12 +171,12 @@ class Statement:
         return None
 
     def evict(self, task: TaskInfo, reason: str) -> None:
-        """Take it that a task is gone from its node, to see what that makes possible (see ``settle_evictions``)."""
+        """Treat a task as gone from its node, to see which tasks fit then (see ``settle_evictions``)."""
         cluster = self._session.cluster
         self.operations.append(
             Operation("evict", task, task.status, task.node, cluster.clocks.requeue_generation, reason)
         )
-        self._session.rules.told_deallocated(task)
+        self._session.rules.notify_deallocated(task)
         self._session.evicted[task.uid] = task
         cluster.move(task, TaskStatus.RELEASING, None)
 
@@ -184,17 +184,17 @@ class Statement:
         """Take away the room that a less important task was promised."""
         cluster = self._session.cluster
         self.operations.append(Operation("displace", task, task.status, task.node, cluster.clocks.requeue_generation))
-        self._session.rules.told_deallocated(task)
+        self._session.rules.notify_deallocated(task)
         cluster.move(task, TaskStatus.PENDING, None)
 
     def settle_evictions(self, checkpoint: int) -> None:
-        """Put tasks evicted since a checkpoint back on their nodes, leaving: their room is not free yet."""
+        """Put tasks evicted since a checkpoint back on their nodes as terminating: their room is not free yet."""
         for operation in self.operations[checkpoint:]:
             if operation.kind == "evict":
                 self._session.cluster.move(operation.task, TaskStatus.RELEASING, operation.node)
 
     def checkpoint(self) -> int:
-        """A place to roll back to."""
+        """Return a place to roll back to."""
         return len(self.operations)
 
     def rollback(self, checkpoint: int) -> None:
@@ -203,27 +203,27 @@ class Statement:
             self._undo(self.operations.pop())
 
     def undo(self, task: TaskInfo) -> None:
-        """Undo the operation on one task, whatever came after it: what that has made possible stays possible."""
+        """Undo the operation on one task, but not later operations that it made possible."""
         operation = next(o for o in self.operations if o.task is task)
         self.operations.remove(operation)
-        with self._session.cluster.tentative():
+        with self._session.cluster.without_requeue():
             self._undo(operation)
 
     def _undo(self, operation: Operation) -> None:
         task, cluster = operation.task, self._session.cluster
-        with cluster.tentative(since=operation.generation):
+        with cluster.without_requeue(since=operation.generation):
             if operation.kind in ("evict", "displace"):
                 self._session.evicted.pop(task.uid, None)
                 cluster.move(task, operation.status, operation.node)
-                self._session.rules.told_allocated(task)
+                self._session.rules.notify_allocated(task)
             else:
-                self._session.rules.told_deallocated(task)
+                self._session.rules.notify_deallocated(task)
                 cluster.move(task, operation.status, operation.node)
 
     def _move_back(self, operation: Operation) -> None:
         """Have a task where it stood before an operation."""
         cluster = self._session.cluster
-        with cluster.tentative(since=operation.generation):
+        with cluster.without_requeue(since=operation.generation):
             cluster.move(operation.task, operation.status, operation.node)
 
     def discard(self) -> None:
@@ -232,7 +232,7 @@ class Statement:
         self.rollback(0)
 
     def keep_bound(self) -> None:
-        """Let go of operations whose tasks went on to be bound: there is nothing left to undo about them."""
+        """Drop operations on tasks that were bound since: they can no longer be undone."""
         self.operations = [o for o in self.operations if o.task.status is not TaskStatus.BINDING]
 
     def hold(self) -> None:
@@ -255,16 +255,16 @@ class Statement:
                     cluster.move_quietly(task, TaskStatus.BINDING)
             elif kind == "evict":
                 steps.append(self._eviction(place))
-                cluster.clocks.changes += 1
+                cluster.clocks.change_generation += 1
             elif kind == "displace":
                 self._session.nominations.displace(task)
         if job is not None:
             steps.extend(self._session.release_waiting(job))
-        self._hold_promises()
+        self._hold_pipelined()
         self._session.submit(steps)
         return steps
 
-    def _hold_promises(self) -> None:
+    def _hold_pipelined(self) -> None:
         """Keep the room of pipelined tasks until the session ends.
 
         If no pod leaves the node for such a task, or is leaving anyway, no promise is reported.
@@ -281,7 +281,7 @@ class Statement:
             rest.hold()
 
     def _eviction(self, place: int) -> Evict:
-        """The step for the eviction at a place; it was made for the task that was promised room next."""
+        """Return the step for the eviction at an index; the victim was evicted for the task that was pipelined next."""
         operation = self.operations[place]
         task = operation.task
         task.evicted = True
@@ -290,7 +290,7 @@ class Statement:
         self._session.stats.victims[self._session.action, queue] += 1
         event_words, condition = native_status.victim_words(preemptor, task, operation.reason)
         for event in reporter.about_victim(task, event_words):
-            self._session.tell(event)
+            self._session.record_event(event)
         return Evict(
             task.uid,
             task.namespace,
@@ -303,17 +303,17 @@ class Statement:
 
 
 def _refusal(task: TaskInfo) -> Verdict | None:
-    """Why a task may not be placed at all, whatever action tries it."""
+    """Return a refusal if no action may place the task."""
     return not_allowed(task.job) if task.job is not None else None
 
 
 def _is_being_left(task: TaskInfo) -> bool:
-    """Whether pods are leaving the node on which a task was promised room."""
+    """True if pods are terminating on the node where the task is pipelined."""
     return task.node is not None and bool(terminating_on(task.node))
 
 
 def bind_step(task: TaskInfo, node: NodeInfo) -> Bind:
-    """The step that makes an allocation real."""
+    """Return the step that makes an allocation real."""
     annotations = dict(task.bind_annotations) if task.bind_annotations else {}
     return Bind(
         task.uid,

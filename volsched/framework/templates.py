@@ -1,4 +1,4 @@
-"""What is worked out once for each template, and kept."""
+"""Values that are computed once for each template, and kept."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOST_KEPT: Final = 10_000
 
 
 def keep(known: dict[int, T], template: PodTemplate, found: T) -> T:
-    """Keep what was worked out for a template under its id, and return it; when there are too many, begin again."""
+    """Keep a value of a template under its id, and return it; a full table is cleared first."""
     if len(known) >= MOST_KEPT:
         known.clear()
     known[template.id] = found

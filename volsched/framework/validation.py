@@ -1,8 +1,8 @@
-"""What is wrong with an object, and the contract by which plugins report it before anybody schedules it.
+"""Faults of objects, and the contract by which plugins report them before anything is scheduled.
 
 A plugin that reads fields or annotations of its own publishes a ``Validator``: a pure function from an object, and the
-objects beside it, to faults. ``volsched validate`` asks all validators, and so does admission; the scheduler does not
-depend on either and reads everything again.
+objects beside it, to faults. ``volsched validate`` and admission ask all validators. The scheduler does not depend on
+either and reads everything again.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Object = TypeVar("Object", bound=api.ApiObject)
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is wrong with one field of an object: an error refuses the object, a warning stops nobody.
+    """One fault of one field of an object: an error refuses the object, a warning does not.
 
     ``field`` is a path in the object, ``code`` one word for programs; ``message`` follows the field in a sentence and
     states the way out.
@@ -57,7 +57,7 @@ def under(prefix: str, faults: Iterable[Fault]) -> Faults:
 
 
 def warning(field: str, code: str, message: str) -> Fault:
-    """Return a fault that stops nobody."""
+    """Return a warning."""
     return Fault(field, code, message, "warning")
 
 
@@ -66,9 +66,9 @@ ArgumentsOf: TypeAlias = Callable[[str], Mapping[str, Any] | None]
 
 
 class Surroundings:
-    """The objects beside which one is judged: those of the same input, or those that are in the cluster.
+    """The objects beside a checked object: those of the same input, or of the cluster.
 
-    Nothing can be stated from the absence of an object: the input of ``volsched validate`` may be a single one.
+    The absence of an object means nothing: the input of ``volsched validate`` may be a single object.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Surroundings:
         arguments_of: ArgumentsOf | None = None,
         scheduler_names: Collection[str] | None = None,
     ) -> None:
-        """``arguments_of`` is None where no configuration is known, ``scheduler_names`` where nobody stated them."""
+        """``arguments_of`` is None without a configuration, ``scheduler_names`` if they are not known."""
         self.arguments_of = arguments_of
         self.scheduler_names = scheduler_names
         self._by_kind: dict[type[api.ApiObject], list[api.ApiObject]] = {}
@@ -91,18 +91,18 @@ class Surroundings:
 
     @cached_property
     def namespaces(self) -> Mapping[str, api.Namespace]:
-        """The namespaces, by name."""
+        """Return the namespaces, by name."""
         return {found.metadata.name: found for found in self.of(api.Namespace)}
 
     @cached_property
     def queues(self) -> Mapping[str, api.Queue]:
-        """The queues, by name."""
+        """Return the queues, by name."""
         return {found.metadata.name: found for found in self.of(api.Queue)}
 
     def places(self, found: api.ApiObject) -> bool:
-        """Whether volsched places the pods that an object is or makes, as far as that is known.
+        """True if volsched places the pods of an object, as far as that is known.
 
-        A Volcano Job that names no scheduler is ours, as admission and controllers have it.
+        It places those of a Volcano Job without a scheduler name, as admission and controllers assume, too.
         """
         if self.scheduler_names is None:
             return True
@@ -118,9 +118,10 @@ class Surroundings:
 
 
 Validator: TypeAlias = Callable[[api.ApiObject, Surroundings], Iterable[Fault]]
-"""Finds what is wrong with an object of any kind, nothing for kinds that are not its business.
+"""Return the faults of an object; none for other kinds.
 
-The object itself may be among those beside it. Raises nothing, whatever users wrote."""
+The object itself may be among those beside it. It raises nothing, whatever users wrote.
+"""
 
 
 class PodIn(NamedTuple):
@@ -136,7 +137,7 @@ class PodIn(NamedTuple):
 
 
 def pods_in(found: api.ApiObject) -> Iterator[PodIn]:
-    """Yield the pods that an object is or makes: those of a Pod, a workload, or a Volcano Job's tasks."""
+    """Yield the pods of an object: a Pod, or those that a workload or the tasks of a Volcano Job make."""
     if isinstance(found, api.Pod):
         yield PodIn("", found.metadata, found.spec)
     elif isinstance(found, api.Job):

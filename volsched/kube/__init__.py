@@ -1,4 +1,5 @@
-"""The only part of the scheduler that speaks to Kubernetes: watching, electing, writing, serving its own state.
+"""The part of the scheduler that talks to Kubernetes: watches, election, writes, and HTTP pages.
 
-It sees `volsched.model` and `volsched.ports`, nothing of sessions, plugins or actions: changes go in, steps come out.
+It imports `volsched.model` and `volsched.ports`, nothing of sessions, plugins or actions: changes go in, steps come
+out.
 """

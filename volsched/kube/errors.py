@@ -1,6 +1,6 @@
-"""What can go wrong when speaking to an API server, as the project's own exceptions.
+"""Failures in contact with an API server, as the project's own exceptions.
 
-Foreign errors (aiohttp, ssl, asyncio, JSON) end in `client.py`; whoever calls it sees only these.
+Foreign errors (aiohttp, ssl, asyncio, JSON) end in `rest.py`; its callers see only these.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Final
 from volsched.model.errors import VolschedError, shortened
 
 OVERLOADED: Final = "Overloaded"
-"""Reason of a 429 that came before anybody looked at what was asked for: it has no Status object."""
+"""Reason of a 429 that came before the server read the request: it has no Status object."""
 
 
 TOO_LARGE: Final = "TooLarge"
@@ -37,46 +37,46 @@ class ApiError(VolschedError):
 
     @property
     def is_overload(self) -> bool:
-        """Whether the server as a whole has too much to do, and not only this request was refused with 429."""
+        """True if the server as a whole is overloaded; False if only this request was refused with 429."""
         return self.status == 429 and self.reason == OVERLOADED
 
     @property
     def code(self) -> str:
-        """How it is counted: the HTTP status, or the reason in lower case when there was no answer."""
+        """Return the label for counting: the HTTP status, or the reason in lower case without an answer."""
         return str(self.status) if self.status else self.reason.lower()
 
     @property
     def may_have_happened(self) -> bool:
-        """Whether the server may have done what was asked although it did not answer that."""
+        """True if the server may have done the request although it did not confirm it."""
         return self.status in (500, 502, 503, 504) or self.reason in ("Timeout", "Broken")
 
     @property
-    def is_gone(self) -> bool:
-        """Whether the object is not there any more, or another one is there under its name."""
+    def is_deleted(self) -> bool:
+        """True if the object does not exist any more, or another one has its name."""
         if self.status == 404:
             return True
         return (self.status == 409 and "UID" in self.message) or (self.status == 422 and "metadata.uid" in self.message)
 
     @property
     def is_transient(self) -> bool:
-        """Whether the same request may well succeed a little later (for 409: unless `is_gone`)."""
+        """True if the same request may succeed a little later (for 409: unless `is_deleted`)."""
         return self.status in {0, 409, 429} or self.status >= 500
 
 
 class ElsewhereError(ApiError):
-    """An object is there already and belongs to somebody else; it may be on its way out."""
+    """The object exists already and belongs to another user; it may be on its way out."""
 
     def __init__(self, message: str) -> None:
         super().__init__(409, "BelongsToAnother", message)
 
 
 class CredentialsError(VolschedError):
-    """There is no usable way to the API server: no configuration, or one that cannot be read."""
+    """There is no usable way to the API server: no configuration, or an unreadable one."""
 
 
 class KubeSetupError(VolschedError):
-    """The program cannot start as it was asked to: an address is taken, a flag contradicts another."""
+    """The program cannot start as configured: an address is taken, a flag contradicts another."""
 
 
 class FenceError(VolschedError):
-    """A write was due, but the right to write has run out, for good: who leads next does what is left."""
+    """The right to write has ended for good: the next leader does the rest."""

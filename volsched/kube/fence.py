@@ -1,7 +1,7 @@
-"""The right to write: held until a moment on the monotonic clock, prolonged by the elector, asked for by each write.
+"""The right to write: held until a moment on the monotonic clock, prolonged by the elector, checked by each write.
 
-Who is refused drops the write: another process is about to lead, and does all that is not done. So a fence that has
-refused stays closed, also when the renewal of the Lease that was under way succeeds: the process ends.
+A refused write is dropped: another process is about to lead, and does the rest. So a fence that has refused a write
+stays closed, even if the renewal of the Lease that was under way succeeds: the process ends.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from volsched.kube.errors import FenceError
 
 @dataclass(frozen=True, slots=True)
 class _Term:
-    """For how long, in seconds of the monotonic clock; one value, so that another thread sees a whole."""
+    """The period in seconds of the monotonic clock; one value, so that another thread reads both ends together."""
 
     valid_until: float = -math.inf
     lease_ends: float = -math.inf
@@ -25,7 +25,7 @@ class _Term:
 
 
 _NEVER: Final = _Term()
-"""Of a process that has not led yet: it may some time, whatever was refused to it before."""
+"""The fence of a process that has not led yet; it may open later, also after refusals."""
 
 
 class Fence:
@@ -51,17 +51,17 @@ class Fence:
 
     @property
     def valid_until(self) -> float:
-        """When a new write may no longer begin."""
+        """Return the end of new writes."""
         return self._term.valid_until
 
     @property
     def lease_ends(self) -> float:
-        """When another process may take over."""
+        """Return the earliest takeover by another process."""
         return self._term.lease_ends
 
     @property
     def prolonged_at(self) -> float:
-        """When the right to write was last put off."""
+        """Return the time of the last prolongation."""
         return self._term.prolonged_at
 
     def prolong(self, valid_until: float, lease_ends: float) -> None:
@@ -74,18 +74,18 @@ class Fence:
 
     @property
     def is_open(self) -> bool:
-        """Whether a write may begin now."""
+        """True if a write may begin now."""
         return not (self._closed or self.has_refused) and self._clock() < self._term.valid_until
 
     def check(self) -> None:
-        """Raise FenceError unless a write may begin now; for whoever waits for something else before it writes."""
+        """Raise FenceError unless a write may begin now; for code that waits for something else before it writes."""
         self.admit(math.inf)
 
     def admit(self, seconds: float) -> float:
-        """Return how many seconds a write that begins now may take: as asked, and over before another may take over.
+        """Return how many seconds a write may take that begins now: at most as asked, and over before a takeover.
 
-        Raises FenceError unless it may begin now, and from then on always. Nothing may be waited for between this and
-        the write.
+        Raises FenceError if it may not begin now, and for ever after. Nothing may be awaited between this call and the
+        write.
         """
         term, now = self._term, self._clock()
         if self._closed or self.has_refused or now >= term.valid_until:

@@ -1,7 +1,7 @@
 """Tasks of an event loop that belong together.
 
-asyncio states what a dead task has raised when its garbage is collected, if ever, and nothing of one that has ended or
-was cancelled too early. Whoever works in tasks begins them here.
+asyncio reports the exception of a dead task when it is collected, if ever, and nothing about a task that ended or was
+cancelled too early. All code that runs in tasks starts them here.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _log = structlog.get_logger(__name__)
 
 
 class Tasks:
-    """Some tasks, none of which ends unnoticed.
+    """A group of tasks; the end of each is noticed.
 
-    What a task raises is logged and then told to `on_failure`, with the task's name; so is a task that somebody else
-    has cancelled, and the end of one that has none of its own.
+    An exception of a task is logged and then passed to `on_failure`, with the task's name; so is a task that other code
+    has cancelled, and the end of a task that should not end.
     """
 
     def __init__(self, on_failure: Callable[[str, BaseException], None] = lambda _, __: None) -> None:
@@ -56,7 +56,7 @@ class Tasks:
         await asyncio.gather(*running, return_exceptions=True)
 
     async def finish(self, timeout: float) -> None:  # noqa: ASYNC109 - what still runs then is cancelled
-        """Let all that run come to their ends, for at most `timeout` seconds, and cancel the rest."""
+        """Let all tasks run to their ends, for at most `timeout` seconds, and cancel the rest."""
         if self._running:
             await asyncio.wait(list(self._running), timeout=max(0.0, timeout))
         await self.stop()

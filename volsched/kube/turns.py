@@ -21,9 +21,9 @@ class TooManyAskedError(Exception):
 
 
 class Turns:
-    """So many turns ``at_once``, of one asker ``of_one``; of one ``waiting`` more wait, of all together ``in_all``.
+    """Turns: ``at_once`` in total, ``of_one`` per client; per client ``waiting`` more wait, in total ``in_all``.
 
-    Used on one event loop. Where fewer are had ``of_one`` than ``at_once``, one asker alone leaves room for others.
+    Used on one event loop. If ``of_one`` is below ``at_once``, one client alone leaves room for others.
     """
 
     def __init__(self, at_once: int, of_one: int, waiting: float = math.inf, in_all: float = math.inf) -> None:
@@ -40,7 +40,7 @@ class Turns:
 
     @asynccontextmanager
     async def turn(self, asker: str) -> AsyncIterator[None]:
-        """Wait for a turn and have it; who is cancelled meanwhile waits no more. Raises TooManyAskedError."""
+        """Wait for a turn and hold it; a cancelled caller waits no more. Raises TooManyAskedError."""
         await self._begin(asker)
         try:
             yield
@@ -79,7 +79,7 @@ class Turns:
         self._pass_on()
 
     def _pass_on(self) -> None:
-        """Give free turns to those who wait, each asker in line behind the others once it had one."""
+        """Give free turns to waiting clients, each in line behind the others after its turn."""
         while self._free and (found := self._waiting.take_where(self._may)) is not None:
             asker, turn = found
             if not turn.done():  # else it was cancelled just now

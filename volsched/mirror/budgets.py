@@ -5,7 +5,7 @@ from __future__ import annotations
 from volsched.mirror.problems import ReadingProblems
 from volsched.model import api
 from volsched.model.budget import Budget
-from volsched.model.changes import Gone
+from volsched.model.changes import Deleted
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
 from volsched.model.errors import FieldError
@@ -33,7 +33,7 @@ class Budgets:
         if known is not None and (known.selector != budget.selector or known.allowed < budget.allowed):
             self._cluster.wake(ClusterEvent.VICTIMS_CHANGED)
 
-    def drop(self, gone: Gone) -> None:
+    def drop(self, gone: Deleted) -> None:
         """Forget a PodDisruptionBudget."""
         if self._cluster.budgets.pop(f"{gone.namespace}/{gone.name}", None) is not None:
             self._cluster.wake(ClusterEvent.VICTIMS_CHANGED)

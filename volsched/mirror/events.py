@@ -1,7 +1,6 @@
-"""What the mirror has found out that Events report: the only way for them out of the mirror.
+"""Findings and Events of the mirror: the only way for Events out of it.
 
-A follower records no Events. It keeps what still holds, for the time when it leads; what has happened once the leader
-has reported.
+A follower records no Events. It keeps findings that still hold, for the time when it leads, but no events of the past.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ MOST_EVENTS: Final = 4096
 
 
 class Finding(Protocol):
-    """How something is, as an Event reports it."""
+    """A state, as an Event reports it."""
 
     def event(self) -> RecordEvent:
         """Return the Event."""
@@ -25,7 +24,7 @@ class Finding(Protocol):
 
 
 class MirrorEvents:
-    """Findings and Events until somebody takes them; of what is said twice, once."""
+    """Findings and Events until they are taken; equal ones once."""
 
     def __init__(self, most: int = MOST_EVENTS) -> None:
         self._findings: Bounded[Hashable, Finding] = Bounded(most)

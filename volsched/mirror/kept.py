@@ -1,4 +1,4 @@
-"""Which annotations the mirror keeps: what it reads itself, and what plugins and actions declare."""
+"""The annotations that the mirror keeps: its own, and those that plugins and actions declare."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Final
 from volsched.mirror import reading
 from volsched.model import storage, unserved
 from volsched.model.annotations import DECLARATIONS, AnnotationKeys, Declared, KeptAnnotations
+from volsched.model.api import native_groups as native
 from volsched.model.dra import api as dra
-from volsched.model.native import api as native
-from volsched.model.native.group import QUEUE_NAME
+from volsched.model.native_group import QUEUE_NAME
 from volsched.model.queues.allowed_namespaces import ALLOWED_NAMESPACES
 
 _OF_GROUPS: Final = (unserved.REVOCABLE_ZONE, unserved.NUMA_POLICY, QUEUE_NAME)
@@ -52,11 +52,11 @@ def kept_annotations(declared: Iterable[Declared]) -> KeptAnnotations:
 
 
 class AnnotationReader:
-    """Reads the annotations of objects as they are kept; all of them as long as it was not told which."""
+    """Reads the kept annotations of objects; all of them until it is told which to keep."""
 
     def __init__(self, kept: KeptAnnotations | None) -> None:
         self.kept = kept
 
     def of(self, kind: str, annotations: dict[str, str]) -> Mapping[str, str]:
-        """Return those annotations of an object of a kind that are kept, one copy of each text in memory."""
+        """Return the kept annotations of an object, one copy of each text in memory."""
         return reading.shared(annotations) if self.kept is None else self.kept.of_kind(kind).of(annotations)

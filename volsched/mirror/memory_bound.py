@@ -1,16 +1,16 @@
-"""The bound on what is kept of the objects of all namespaces together: objects are refused when that is too much.
+"""The bound on memory for the objects of all namespaces together: above it, new objects are refused.
 
 A tenant who may make objects in one namespace may make so many, or such large ones, that a process has no memory for
-them. So there is a bound on what is kept of all of them. Above it the newest objects go that hold nothing, of the
-namespace that holds most: pods without a node, claims without devices, PodGroups of which nothing runs. What holds
-something on a node always counts, as that room is not free. Refused objects are looked at again once there is room.
+them. So there is a bound on the sum. Above it, the newest objects that hold nothing are refused, in the namespace that
+uses most: pods without a node, claims without devices, PodGroups without running pods. Objects that hold something on a
+node always count, as that room is not free. Refused objects are read again once there is room.
 
-A large object that holds nothing is refused as soon as its namespace takes half of the bound. Otherwise a tenant could
-fill the bound with large pods that get nodes one after the other, and leave none of it to others. Of a large pod that
-comes with its node there the terms are left out, as it is not placed any more.
+A large object that holds nothing is refused as soon as its namespace uses half of the bound. Otherwise a tenant could
+fill the bound with large pods that get nodes one after the other, and leave nothing to others. A large pod that arrives
+with its node loses its terms, as it is not placed any more.
 
-Weights are estimates of memory, in KiB: the text of what is kept of an object as JSON, and what Python adds for each
-value. A spec that pods share is kept once, and weighed once.
+Weights are estimates of memory, in KiB: the kept part of an object as JSON, and Python's overhead for each value. A
+spec that pods share is kept once, and weighed once.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from typing import Final
 import msgspec
 
 from volsched.model import api
-from volsched.model.changes import Change, Gone, Put, Refused, Unreadable
+from volsched.model.api import native_groups as native
+from volsched.model.changes import Change, Deleted, Put, Refused, Unreadable
 from volsched.model.cluster import Cluster
 from volsched.model.dra import api as dra
 from volsched.model.job import NATIVE, RUNNING, UNKNOWN
-from volsched.model.native import api as native
 from volsched.model.pods.limits import KEPT_BYTES, trimmed
 from volsched.model.values.bounded import Bounded, Size
 
@@ -55,12 +55,11 @@ _Name = tuple[str, str]
 """Kind and name."""
 
 
-class Holdings:
-    """What is kept, by namespace. Belongs to the thread that takes changes in.
+class MemoryUse:
+    """The memory use by namespace. Belongs to the thread that takes changes in.
 
-    ``most`` is in bytes; 0 is no bound. ``holds`` states whether an object stands for something that is in use, and
-    ``weigh`` how many bytes are kept of one; None leaves it to the estimate. One that takes more than ``large`` bytes
-    is large.
+    ``most`` is in bytes; 0 is no bound. ``holds`` tells whether an object uses something on a node, and ``weigh`` its
+    bytes in memory; None leaves it to the estimate. An object above ``large`` bytes is large.
     """
 
     def __init__(
@@ -77,7 +76,7 @@ class Holdings:
         self.total = 0
         """KiB that are kept."""
         self.refused: dict[tuple[str, str, str], bool] = {}
-        """Kind, namespace and name of what was refused, and is there still; whether it was as a large one."""
+        """Kind, namespace and name of refused objects that still exist; whether it was refused as a large one."""
         self.passed = 0
         """KiB of all that was ever taken in."""
         self._spaces: Counter[str] = Counter()
@@ -98,12 +97,12 @@ class Holdings:
 
     @property
     def kept_bytes(self) -> int:
-        """What is kept of all objects, by estimate."""
+        """Return the estimated memory of all objects."""
         return self.total << 10
 
     @property
     def has_room_again(self) -> bool:
-        """Whether something was refused for which there may be room by now."""
+        """True if a refused object may fit by now."""
         if self.kept_bytes >= self.most * _ROOM:
             return False
         return any(
@@ -119,9 +118,9 @@ class Holdings:
         return {kind for kind, _, _ in self.refused}
 
     def of(self, changes: Sequence[Change], kind: str = "") -> Sequence[Change]:
-        """Return changes as they are to be taken in: what is refused follows as ``Refused``.
+        """Return changes as they are to be taken in; refused ones follow as ``Refused``.
 
-        All are of a ``kind``, where it is given: it is not told by the objects.
+        All are of a ``kind``, if it is given: then it is not read from the objects.
         """
         if not self.most:
             return changes
@@ -131,7 +130,7 @@ class Holdings:
                 case Put(found) if found.metadata.namespace:
                     taken.extend(self._take(change, kind or native.kind_of(found)))
                     continue
-                case Gone(stated, namespace, name) | Unreadable(stated, _, namespace, name):
+                case Deleted(stated, namespace, name) | Unreadable(stated, _, namespace, name):
                     self._drop(kind or stated, namespace, name)
                     self.refused.pop((kind or stated, namespace, name), None)
                     if stated == "Pod":
@@ -153,11 +152,11 @@ class Holdings:
             yield from self._make_room()
 
     def _has_much(self, namespace: str) -> bool:
-        """Whether a namespace takes so much that it gets no more large objects."""
+        """True if a namespace uses so much that it gets no more large objects."""
         return self._taken_by(namespace) > self.most * _SHARE
 
     def _is_cut(self, pod: api.Pod, weight: int) -> bool:
-        """Whether the terms of a pod with a node are left out: it came with that, and was large."""
+        """True if a pod with a node loses its terms: it arrived with its node, and is large."""
         name = pod.metadata.namespace, pod.metadata.name
         is_new = pod.metadata.name not in self._holding.get(("Pod", pod.metadata.namespace), ())
         if weight > self._large and is_new and self._has_much(pod.metadata.namespace):
@@ -199,7 +198,7 @@ class Holdings:
             self._count(namespace, -weight)
 
     def _make_room(self) -> Iterator[Refused]:
-        """Let the newest objects go that hold nothing, of the namespace that holds most, until the bound is kept."""
+        """Refuse the newest objects that hold nothing, in the namespace that uses most, until the bound is kept."""
         while self.kept_bytes > self.most and self._waiting:
             namespace = max(self._waiting, key=lambda each: (self._spaces[each], each))
             (kind, name), (_, uid) = next(reversed(self._waiting[namespace].items()))
@@ -247,7 +246,7 @@ def _size_of(text: bytes) -> int:
 
 
 def holds_something(found: api.ApiObject) -> bool:
-    """Whether an object stands for something that is in use: it counts, however much there is."""
+    """True if an object uses something on a node: it is kept, however much there is."""
     match found:
         case api.Pod():
             return bool(found.spec.node_name) and found.status.phase not in ("Succeeded", "Failed")
@@ -268,7 +267,7 @@ _PLACED: Final = frozenset({"PodGroupScheduled", "PodGroupInitiallyScheduled"})
 
 
 def is_in_use(cluster: Cluster, refused: Refused) -> bool:
-    """Whether an object that is refused holds something by what was just decided and the API server does not show."""
+    """True if a refused object holds something by a decision that the API server does not show yet."""
     key = f"{refused.namespace}/{refused.name}"
     match refused.kind:
         case "Pod":

@@ -1,7 +1,7 @@
-"""What online pods take of the cluster and of queues, kept move by move; what is left of all that is taken is offline.
+"""Usage of online pods, of the cluster and by queue, kept move by move; the rest of all usage is offline.
 
-Read by whoever asks for metrics: neither a session nor a scrape looks at pods. The parts add up to what is stated of
-pods: on nodes whoever takes room (``HOLDS_ROOM``), whatever scheduler placed it; in queues whoever stands allocated.
+Metrics read it: neither a session nor a scrape looks at pods. The sum is the usage of all pods: on nodes all that hold
+room (``HOLDS_ROOM``), whatever scheduler placed them; in queues the allocated ones.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Amounts = Mapping[str, int]
 
 @dataclass(slots=True)
 class _OnlineShare:
-    """What the online pods of one job add to its queue."""
+    """The part of the online pods of one job in the usage of its queue."""
 
     queue: str
     amounts: dict[str, int] = field(default_factory=dict)

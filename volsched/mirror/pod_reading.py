@@ -1,4 +1,4 @@
-"""One state of a pod, read once: what it states of itself, and where the API server shows it."""
+"""One state of a pod, read once: its properties, and its node and status at the API server."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ FINISHED = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
 
 
 class PodReading(NamedTuple):
-    """What the mirror takes in of one state of a pod.
+    """The data that the mirror takes in of one state of a pod.
 
-    ``group`` is the Volcano PodGroup that it names, ``node`` the node on which it is shown, empty for none.
-    ``is_ungated``: Volcano's gate was taken off it. ``is_evicted``: a scheduler has decided that it goes.
+    ``group`` is the Volcano PodGroup that it names, ``node`` its node, empty without one. ``is_ungated``: Volcano's
+    gate was removed. ``is_evicted``: a scheduler has decided to evict it.
     """
 
     template: PodTemplate
@@ -39,11 +39,11 @@ class PodReading(NamedTuple):
 
     @property
     def has_ended(self) -> bool:
-        """Whether the pod is being deleted, or has finished."""
+        """True if the pod is being deleted, or has finished."""
         return self.spec.terminating or self.status in FINISHED
 
     def is_another(self, task: TaskInfo) -> bool:
-        """Whether the pod asks for something else than its task: accounts are kept by that."""
+        """True if the request of the pod differs from that of its task."""
         mine, its = self.spec, task.spec
         same_uses = mine.resource_claims == its.resource_claims and mine.workload == its.workload
         return self.template is not task.template or not same_uses
@@ -84,7 +84,7 @@ class PodReader:
             role=reading.role_of(pod),
             containers=reading.container_names(pod) if template.container_amounts else (),
             scheduler=intern(spec.scheduler_name),
-            ours=spec.scheduler_name in self.settings.scheduler_names,
+            is_managed=spec.scheduler_name in self.settings.scheduler_names,
             priority=reading.task_priority(pod, self.classes),
             pod_priority=of_class if spec.priority is None else spec.priority,
             priority_class=intern(spec.priority_class_name),

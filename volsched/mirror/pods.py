@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from volsched.mirror import reading
 from volsched.mirror.events import MirrorEvents
 from volsched.mirror.groups import Groups
-from volsched.mirror.nodes.unknown import UnknownNodes
+from volsched.mirror.nodes import UnknownNodes
 from volsched.mirror.pod_reading import FINISHED, PodReader, PodReading
 from volsched.mirror.problems import ReadingProblems
 from volsched.mirror.rejections import rejection_of
@@ -17,7 +17,7 @@ from volsched.mirror.retries import Retries
 from volsched.mirror.settings import Arrival, MirrorSettings
 from volsched.mirror.templates import Templates
 from volsched.model import api
-from volsched.model.changes import Gone
+from volsched.model.changes import Deleted
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
 from volsched.model.nodes.node import NodeInfo
@@ -32,7 +32,7 @@ _SAME_ROOM: Final = {TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING}
 
 
 class _Placement(NamedTuple):
-    """As what a pod was placed: what is written into it afterwards does not change what it counts as."""
+    """The properties with which a pod was placed; later changes do not alter its usage."""
 
     template: PodTemplate
     group: str
@@ -54,7 +54,7 @@ class Pods:
     _problems: ReadingProblems
 
     def put(self, pod: api.Pod) -> None:
-        """Take a pod in, unless it is not ours and holds nothing: read it, compare, apply what is new."""
+        """Take a pod in, unless it is not ours and holds nothing: read it, compare, apply the changes."""
         uid = pod.metadata.uid
         task = self._cluster.tasks.get(uid)
         if task is None:
@@ -83,11 +83,11 @@ class Pods:
         is_member = pod.spec.scheduling_group is not None  # finished ones count towards their group's minimum
         return bool(pod.spec.node_name) and (is_member or pod.status.phase not in ("Succeeded", "Failed"))
 
-    def drop(self, gone: Gone) -> None:
+    def drop(self, gone: Deleted) -> None:
         """Forget a pod."""
         task = self._cluster.tasks.get(gone.uid)
         if task is not None and task.node is not None:
-            self._cluster.observers.tell_of_loss(task)
+            self._cluster.observers.notify_lost(task)
         self._drop_task(gone.uid)
         self._templates.sweep_sometimes()
 
@@ -100,7 +100,7 @@ class Pods:
         self._take_decisions(task, found)
         task.ungated = found.is_ungated
         task.job = self._groups.job_of(task, self._drop_task)
-        status, node = self._standing(task, found)
+        status, node = self._status_and_node(task, found)
         task.has_run = status not in _NOT_STARTED
         held = task.job is not None and task.job.placed_count > 0 and (placed_as is not None or not found.node)
         self._cluster.add_task(task, status, node)
@@ -116,7 +116,7 @@ class Pods:
         return task
 
     def _update(self, task: TaskInfo, pod: api.Pod, found: PodReading) -> None:
-        """Apply another state of a pod to its task; what we have decided about it stays until it is shown."""
+        """Apply another state of a pod to its task; our decisions about it stay until they are shown."""
         is_decided = _stays_assumed(task, found) or _stays_evicted(task, found)
         before, task.spec = task.spec, found.spec
         self._take_decisions(task, found)
@@ -140,7 +140,7 @@ class Pods:
         self._hear_nomination(task, found.nominated)
 
     def _priority_changed(self, task: TaskInfo, before: PodProperties) -> None:
-        """Have the priority of the job looked up again, and victims sought among pods that may be evicted now."""
+        """Compute the priority of the job again, and search for victims among pods that may be evicted now."""
         if task.job is not None:
             task.job.highest = None
         if task.spec.preemptable and not before.preemptable:
@@ -150,9 +150,9 @@ class Pods:
         """Tell of what a member states otherwise; jobs are tried again for it."""
         now = task.spec
         if now.claim_names != before.claim_names:
-            self._cluster.queue_ledger.count_ungated_again(task)
+            self._cluster.queue_cache.count_ungated_again(task)
         if task.job is not None and _membership_of(now) != _membership_of(before):
-            self._cluster.queue_ledger.members_changed(task.job)
+            self._cluster.queue_cache.members_changed(task.job)
         if now.labels != before.labels and task.node is not None:
             self._cluster.relabel(task, before)
         elif (now.labels, now.role) != (before.labels, before.role) and task.job is not None:
@@ -160,7 +160,7 @@ class Pods:
 
     def _stand(self, task: TaskInfo, found: PodReading) -> None:
         """Move a task to where its pod is shown."""
-        status, node = self._standing(task, found)
+        status, node = self._status_and_node(task, found)
         held = task.job is not None and task.job.placed_count > 0
         if (status, node) != (task.status, task.node):
             self._move(task, status, node)
@@ -169,14 +169,14 @@ class Pods:
         self._retries.pod_changed(task)
 
     def _hear_of_gates(self, task: TaskInfo, before: PodProperties, found: PodReading) -> None:
-        """Have a pod tried again whose gates or claims are others; one that was let in counts in its queue."""
+        """Retry a pod whose gates or claims changed; an ungated one counts in its queue."""
         if task.job is None or _gates_of(task.spec) == _gates_of(before):
             return
         task.job.requeue()
         if before.admission_gate and not task.spec.admission_gate:
             task.refusal = None  # what kept it from its queue is not in its condition
             if found.is_ungated:  # the leader has let it in while this process follows
-                self._cluster.queue_ledger.set_ungated(task, ungated=True)
+                self._cluster.queue_cache.set_ungated(task, ungated=True)
         self._explain_gates(task)
 
     def _hear_of_start(self, uid: str) -> None:
@@ -184,10 +184,10 @@ class Pods:
         task = self._cluster.tasks[uid]
         if task.status is TaskStatus.RUNNING and not task.has_run:
             task.has_run = True
-            self._cluster.observers.tell_of_start(task)
+            self._cluster.observers.notify_started(task)
 
     def _hear_group(self, task: TaskInfo, pod: api.Pod, named: str, before: str) -> None:
-        """Put a pod into the Volcano PodGroup that it names now; one that has a node was placed in its own."""
+        """Put a pod into the Volcano PodGroup that it names now; a pod with a node stays in its own."""
         if named == task.group:
             return
         if not self._unknown_nodes.name_of(task):
@@ -208,13 +208,13 @@ class Pods:
             self._events.record(found)
 
     def _hear_annotations(self, task: TaskInfo) -> None:
-        """Once the API server shows a pod on its node, what it shows counts, and no longer what the Binding carried."""
+        """Count what the API server shows of a pod on its node, instead of what the Binding carried."""
         task.bind_annotations = None
         if task.node is not None:
             self._cluster.annotated(task)
 
     def _replace(self, task: TaskInfo, pod: api.Pod, found: PodReading, placed_as: _Placement | None) -> None:
-        """The pod asks for something else now: take its task out and put a new one in, standing as before."""
+        """Replace the task of a pod whose request changed by a new one with the same status and node."""
         stays = _stays_assumed(task, found) or _stays_evicted(task, found)
         assumed_on = self._unknown_nodes.name_of(task) if stays else ""
         status = task.status
@@ -230,13 +230,13 @@ class Pods:
         return _Placement(task.template, task.group) if self._unknown_nodes.name_of(task) else None
 
     def _hear_nomination(self, task: TaskInfo, node: str) -> None:
-        """Take a pod's nomination from its status, unless that is older than what we have just decided."""
+        """Take a pod's nomination from its status, unless that is older than our last decision."""
         if task.nomination_sent and node != task.nominated:
             return
         if node != task.nominated or task.nomination_sent:
             self._cluster.nominate(task, node, sent=False)
 
-    def _standing(self, task: TaskInfo, found: PodReading) -> tuple[TaskStatus, NodeInfo | None]:
+    def _status_and_node(self, task: TaskInfo, found: PodReading) -> tuple[TaskStatus, NodeInfo | None]:
         """Status and node of a pod; a node that is not known yet is waited for."""
         self._unknown_nodes.leave(task.uid)
         if not found.node or found.status in FINISHED:
@@ -245,7 +245,7 @@ class Pods:
 
     def _move(self, task: TaskInfo, status: TaskStatus, node: NodeInfo | None) -> None:
         if status is TaskStatus.FAILED and task.node is not None:
-            self._cluster.observers.tell_of_loss(task)
+            self._cluster.observers.notify_lost(task)
         if node is task.node and {status, task.status} <= _SAME_ROOM:
             self._cluster.move_quietly(task, status)
         else:
@@ -266,7 +266,7 @@ class Pods:
         self._groups.drop_if_empty(job)
 
     def _explain_gates(self, task: TaskInfo) -> None:
-        if task.spec.gated and task.spec.ours and task.status is TaskStatus.PENDING:
+        if task.spec.gated and task.spec.is_managed and task.status is TaskStatus.PENDING:
             names = ", ".join(task.spec.gated)
             task.refusal = Verdict(
                 Step.GATED, "", Scope.POD, "SchedulingGated", f"scheduling is gated by {names}", resolvable=False
@@ -281,22 +281,22 @@ class Pods:
 
 
 def _gates_of(spec: PodProperties) -> tuple[object, ...]:
-    """What keeps a pod from being tried, and which claims were made for it."""
+    """Return the gates of a pod and the claims that were made for it."""
     return spec.gated, spec.admission_gate, spec.claim_names
 
 
 def _membership_of(spec: PodProperties) -> tuple[object, ...]:
-    """What of a pod those read who keep something about its job."""
+    """Return the properties of a pod that accounts about its job read."""
     return (*_gates_of(spec), spec.role, spec.terminating)
 
 
 def _stays_assumed(task: TaskInfo, found: PodReading) -> bool:
-    """Whether a pod that the API server shows without a node is on its way to the one that we chose."""
+    """True if a pod without a node at the API server is being bound to the one that we chose."""
     return task.status in ASSUMED and not found.node and not found.has_ended
 
 
 def _stays_evicted(task: TaskInfo, found: PodReading) -> bool:
-    """Whether a pod that the API server does not show as being deleted is about to be, because we decided so.
+    """True if we have decided to evict a pod that the API server does not show as terminating.
 
     Its condition ``DisruptionTarget`` is written, and seen, first. Only a refusal takes the decision back.
     """

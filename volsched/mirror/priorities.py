@@ -1,9 +1,9 @@
-"""PriorityClasses, and what PodGroups and pods that name one count with."""
+"""PriorityClasses, and the priorities of PodGroups and pods that name one."""
 
 from __future__ import annotations
 
 from volsched.model import api
-from volsched.model.changes import Gone
+from volsched.model.changes import Deleted
 from volsched.model.cluster import Cluster
 
 
@@ -28,7 +28,7 @@ class Priorities:
             self._forget_default()
         self._count_jobs_again()
 
-    def drop(self, gone: Gone) -> None:
+    def drop(self, gone: Deleted) -> None:
         """Forget a PriorityClass."""
         self._cluster.priority_classes.pop(gone.name, None)
         if gone.name == self._default:

@@ -1,4 +1,4 @@
-"""What could not be read of objects."""
+"""The unreadable fields of objects."""
 
 from __future__ import annotations
 

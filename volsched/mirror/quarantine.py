@@ -1,7 +1,7 @@
-"""Objects that are set aside: they cannot be read, or taking them in failed. Each is looked at again when it changes.
+"""Quarantined objects: they cannot be read, or taking them in failed. Each is tried again when it changes.
 
-What one object causes ends with that object, but what it holds does not: a pod that runs and cannot be read uses its
-node, nobody knows how much of it. So such a node takes nothing new until the pod has gone or can be read.
+The fault of one object ends with that object, but what it holds does not: a pod that runs and cannot be read uses an
+unknown part of its node. So such a node takes no new pods until the pod has gone or can be read.
 """
 
 from __future__ import annotations
@@ -13,18 +13,17 @@ from typing import Final
 
 from volsched.mirror.events import MirrorEvents
 from volsched.model import api
-from volsched.model.changes import Change, Gone, Put, Refused, Unreadable
+from volsched.model.api import native_groups as native
+from volsched.model.changes import Change, Deleted, Put, Refused, Unreadable
 from volsched.model.dra import api as dra
 from volsched.model.errors import shortened
-from volsched.model.native import api as native
 from volsched.model.plan import RecordEvent
 
 DECODING: Final = "decoding"
 MIRROR: Final = "mirror"
 RECONCILING: Final = "reconciling"
 MEMORY: Final = "memory"
-"""Where an object was stopped: it could not be decoded, not be taken in, a controller failed over it, or there was no
-memory for it."""
+"""The step at which an object was stopped: decoding, taking in, a controller, or the memory bound."""
 
 QUARANTINED: Final = "Quarantined"
 """The reason of the Event on such an object."""
@@ -43,9 +42,9 @@ Identity = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class QuarantinedObject:
-    """One object that is set aside: `where` it was stopped and why, and the node that it runs on, if any.
+    """One quarantined object: the step at which it was stopped, the reason, and the node that it runs on, if any.
 
-    `error` is what was raised, if that was it.
+    `error` is the exception, if there was one.
     """
 
     kind: str
@@ -93,7 +92,7 @@ def refused(change: Refused) -> QuarantinedObject:
 
 
 _STRUCTS_OF_JOBS: Final = {"RawJob": ("Job", "batch.volcano.sh/v1alpha1"), "Job": ("Job", "batch/v1")}
-"""Kind and version of what is refused by the name of its struct, as there are two kinds of Jobs."""
+"""Kind and version of refused objects by the name of their struct, as there are two kinds of Jobs."""
 
 
 def stopped_by(change: Change, error: Exception) -> QuarantinedObject | None:
@@ -105,7 +104,7 @@ def stopped_by(change: Change, error: Exception) -> QuarantinedObject | None:
             has_ended = getattr(status, "phase", "") in ("Succeeded", "Failed")
             node = "" if has_ended or kind != "Pod" else getattr(spec, "node_name", "")
             uid, name, namespace = meta.uid, meta.name, meta.namespace
-        case Gone(kind, namespace, name, uid):
+        case Deleted(kind, namespace, name, uid):
             node = ""
         case _:
             return None
@@ -118,10 +117,10 @@ def message_of(error: Exception) -> str:
 
 
 class Quarantine:
-    """What is set aside now. Lives on the scheduling thread; `counts` and its length may be read on any.
+    """The present quarantine. Lives on the scheduling thread; `counts` and its length may be read on any.
 
-    Of each object there is one entry, also among ``events``, until it can be read, or is gone. What was raised is kept
-    only until it was logged: it holds on to everything that was known where it was raised.
+    Of each object there is one entry, also among ``events``, until it can be read, or is gone. An exception is kept
+    only until it was logged: it holds references to all data of its frames.
     """
 
     def __init__(self, events: MirrorEvents) -> None:
@@ -130,7 +129,7 @@ class Quarantine:
         self._errors: dict[Identity, QuarantinedObject] = {}
         self._nodes: Counter[str] = Counter()
         self.counts: dict[tuple[str, ...], float] = {}
-        """How many objects of each kind are set aside, and where they were stopped."""
+        """Return how many objects of each kind are quarantined, by step."""
 
     def __len__(self) -> int:
         return len(self._objects)
@@ -183,11 +182,11 @@ class Quarantine:
 
 
 def identity_of(change: Change) -> Identity | None:
-    """Return whom a change is about, as it is kept here; None when it is about no object."""
+    """Return the identity of a change's object, as it is kept here; None if it is about no object."""
     match change:
         case Put(found):
             return native.kind_of(found), found.metadata.namespace, found.metadata.name
-        case Gone(kind, namespace, name, _):
+        case Deleted(kind, namespace, name, _):
             return kind, namespace, name
         case _:
             return None

@@ -9,7 +9,7 @@ from volsched.mirror.kept import AnnotationReader
 from volsched.mirror.problems import NO_EFFECT, ReadingProblems
 from volsched.mirror.settings import Arrival, MirrorSettings
 from volsched.model import api
-from volsched.model.changes import Gone
+from volsched.model.changes import Deleted
 from volsched.model.cluster import Cluster
 from volsched.model.queues.allowed_namespaces import FIELD as ALLOWED_FIELD
 from volsched.model.queues.queue import QueueInfo, QueueProperties
@@ -33,7 +33,7 @@ class Queues:
         self._arrival = arrival
         self._annotations = annotations
         for name in dict.fromkeys(("root", settings.default_queue)):
-            cluster.queue_ledger.put_queue(_standing_queue(name))
+            cluster.queue_cache.put_queue(_builtin_queue(name))
 
     def put(self, found: api.Queue) -> None:
         """Take a Queue in."""
@@ -44,7 +44,7 @@ class Queues:
             known.past = past
             return
         self._warn(found, spec, known)
-        self._cluster.queue_ledger.put_queue(spec, past)
+        self._cluster.queue_cache.put_queue(spec, past)
 
     def _read(self, found: api.Queue, known: QueueInfo | None) -> QueueProperties:
         spec = reading.queue_spec(found, self._problems.reporter("Queue", found))
@@ -60,14 +60,14 @@ class Queues:
         for wish in ignored_by(found):
             report(wish.field, wish.message)
 
-    def drop(self, gone: Gone) -> None:
-        """Forget a Queue; one that exists without being declared stays, as if nobody had declared it."""
+    def drop(self, gone: Deleted) -> None:
+        """Forget a Queue; a built-in queue stays, with default properties."""
         if gone.name in ("root", self._settings.default_queue):
-            self._cluster.queue_ledger.put_queue(_standing_queue(gone.name))
+            self._cluster.queue_cache.put_queue(_builtin_queue(gone.name))
         else:
-            self._cluster.queue_ledger.remove_queue(gone.name)
+            self._cluster.queue_cache.remove_queue(gone.name)
 
 
-def _standing_queue(name: str) -> QueueProperties:
-    """A queue that exists without being declared."""
+def _builtin_queue(name: str) -> QueueProperties:
+    """Return a queue that exists without being declared."""
     return QueueProperties(name, reclaimable=name != "root")

@@ -39,23 +39,23 @@ PREEMPTABLE: Final = "volcano.sh/preemptable"
 MIRROR: Final = "kubernetes.io/config.mirror"
 """Of pods by which a kubelet shows what it runs by itself. The API server lets it be set with the node only."""
 LONGEST_NAME: Final = 253
-"""Characters that an object's name has at most: a longer text names none, and no more is kept of it than shows that."""
+"""The longest name of an object: a longer text names none, and is cut just above that."""
 
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,10}")
 _QUOTA_NAMES: Final = ("count/", "requests.", "limits.")
-"""How names begin that only a ResourceQuota knows: they repeat what ``cpu``, ``pods`` or a card's own name states."""
+"""Prefixes of names that only a ResourceQuota knows: they repeat ``cpu``, ``pods`` or a card's own name."""
 
 _known_names: Final[Weighed[tuple[str, ...], tuple[str, ...]]] = Weighed(1 << 20, lambda names: sum(map(len, names)))
 
 _MOST_USED: Final = 1e30
-"""Amounts times seconds that no cluster comes to: a mebibyte of such clusters' memory for a million years."""
+"""Amounts times seconds above those of any cluster: a mebibyte of such clusters' memory for a million years."""
 
 Report = Callable[[str, str], None]
 """Takes a field's path and what is wrong with it."""
 
 
 def amounts(listed: Mapping[str, QuantityText | None], path: str, report: Report) -> dict[str, int]:
-    """Read a resource list into the project's units; zeros are kept, what is negative or cannot be read counts as 0."""
+    """Read a resource list into the project's units; zeros are kept, negative and unreadable amounts count as 0."""
     found: dict[str, int] = {}
     for name, text in listed.items():
         try:
@@ -70,14 +70,14 @@ def amounts(listed: Mapping[str, QuantityText | None], path: str, report: Report
 
 
 def shared(texts: dict[str, str]) -> dict[str, str]:
-    """The same texts, one copy of each in memory: pods of a workload state much the same of themselves."""
+    """Return the same texts, one copy of each in memory: pods of a workload have similar texts."""
     for key, text in texts.items():
         texts[key] = intern(text)
     return texts
 
 
 def container_names(pod: api.Pod) -> tuple[str, ...]:
-    """The names of a pod's containers, then of its init containers, one copy of each list in memory."""
+    """Return the names of a pod's containers, then of its init containers, one copy of each list in memory."""
     return _same_names(tuple([item.name for item in (*pod.spec.containers, *pod.spec.init_containers)]))
 
 
@@ -97,9 +97,9 @@ def seconds(stamp: str | None) -> float | None:
 
 
 def node_spec(node: api.Node, report: Report) -> tuple[NodeProperties, dict[str, int]]:
-    """What a node states of itself, and what pods may take there."""
+    """Return the properties of a node, and its allocatable amounts."""
     meta, spec, status = node.metadata, node.spec, node.status
-    facts = NodeProperties(
+    properties = NodeProperties(
         name=meta.name,
         uid=meta.uid,
         labels=meta.labels,
@@ -111,11 +111,11 @@ def node_spec(node: api.Node, report: Report) -> tuple[NodeProperties, dict[str,
         features=frozenset(status.declared_features),
         terminating=meta.deletion_timestamp is not None,
     )
-    return facts, amounts(status.allocatable, "status.allocatable", report)
+    return properties, amounts(status.allocatable, "status.allocatable", report)
 
 
 def pod_status(pod: api.Pod) -> TaskStatus:
-    """Where a pod stands, by its phase, its node and whether it is being deleted."""
+    """Return where a pod stands, by its phase, its node and whether it is being deleted."""
     phase = pod.status.phase
     if phase == "Succeeded":
         return TaskStatus.SUCCEEDED
@@ -131,7 +131,10 @@ def pod_status(pod: api.Pod) -> TaskStatus:
 
 
 def task_priority(pod: api.Pod, classes: Mapping[str, int]) -> int:
-    """A task's priority within its job: the annotation, else the pod's number, else its class's, else 1, as Volcano."""
+    """Return a task's priority within its job, as Volcano.
+
+    It is the annotation, else the pod's number, else its class's, else 1.
+    """
     annotated = task_priority_in(pod.metadata.annotations.get(TASK_PRIORITY, ""))
     if annotated is not None:
         return annotated
@@ -141,7 +144,7 @@ def task_priority(pod: api.Pod, classes: Mapping[str, int]) -> int:
 
 
 def task_priority_in(text: str) -> int | None:
-    """The number that an annotation of priority states, None when it states none: digits, 32 bits, as Go reads it."""
+    """Return the number in an annotation of priority, None without one: digits, 32 bits, as Go reads it."""
     if not _WHOLE.fullmatch(text) or not -(2**31) <= int(text) < 2**31:
         return None
     return int(text)
@@ -157,25 +160,25 @@ def is_preemptable(pod: api.Pod) -> bool:
 
 
 def is_pinned(pod: api.Pod) -> bool:
-    """Whether a DaemonSet keeps a pod on its node: it makes another one there at once when the pod goes."""
+    """True if a DaemonSet keeps a pod on its node: it makes another one there as soon as the pod goes."""
     owner = pod.metadata.controller
     return owner is not None and owner.kind == "DaemonSet"
 
 
 def truth_in(text: str) -> bool | None:
-    """The truth that a text states in one of the spellings that Go takes, None when it states none."""
+    """Return the boolean of a text in one of Go's spellings; None if it is none."""
     if text in ("1", "t", "T", "true", "TRUE", "True"):
         return True
     return False if text in ("0", "f", "F", "false", "FALSE", "False") else None
 
 
 def as_name(text: str) -> str:
-    """Return the name of an object that an annotation states, cut where it is none any more."""
+    """Return the name of an object in an annotation, cut if it is too long for one."""
     return text[: LONGEST_NAME + 1]
 
 
 def volcano_group_of(pod: api.Pod) -> str:
-    """Return the name of the Volcano PodGroup that a pod names; empty when it is in none."""
+    """Return the name of the Volcano PodGroup that a pod names; empty without one."""
     return "" if scheduling_group_of(pod) else intern(as_name(pod.metadata.annotations.get(GROUP_NAME, "")))
 
 
@@ -186,52 +189,52 @@ def generated_group_name(pod: api.Pod) -> str:
 
 
 def scheduling_group_of(pod: api.Pod) -> str:
-    """The PodGroup of scheduling.k8s.io that a pod is in; empty when it is in none."""
+    """Return the PodGroup of scheduling.k8s.io that a pod is in; empty when it is in none."""
     group = pod.spec.scheduling_group
     return intern(group.pod_group_name) if group is not None else ""
 
 
 def role_of(pod: api.Pod) -> str:
-    """The task role of a gang member."""
+    """Return the task role of a gang member."""
     return as_name(pod.metadata.annotations.get(ROLE) or pod.metadata.labels.get(ROLE, ""))
 
 
 def workload_of(pod: api.Pod) -> str:
-    """Whether a pod is online or offline work, by its label, else by the kind of its owner."""
+    """Return whether a pod is online or offline work, by its label, else by the kind of its owner."""
     owner = pod.metadata.controller
     return workload.workload_of(pod.metadata.labels, owner.kind if owner is not None else "")
 
 
 def gates_of(pod: api.Pod) -> tuple[str, ...]:
-    """The gates that keep a pod out; Volcano's admission gate is ours to lift and keeps nobody out."""
+    """Return the gates that stop a pod; Volcano's admission gate, which volsched lifts, does not."""
     gates = pod.spec.scheduling_gates
     return tuple(gate.name for gate in gates if gate.name != ADMISSION_GATE) if gates else ()
 
 
 def was_ungated(pod: api.Pod) -> bool:
-    """Whether we have taken Volcano's gate off a pod: its queue took it on."""
+    """True if we have removed Volcano's gate from a pod: its queue took it."""
     is_told = any(condition.type == UNGATED and condition.status == "True" for condition in pod.status.conditions)
     return is_told and not has_admission_gate(pod)
 
 
 PREEMPTED: Final = ("DisruptionTarget", "PreemptionByScheduler")
-"""Type and reason of the condition of a pod that goes for another one, as kube-scheduler writes it, too."""
+"""Type and reason of the condition of a pod that is evicted for another one, as kube-scheduler writes it, too."""
 
 
 def was_evicted(pod: api.Pod) -> bool:
-    """Whether a scheduler has decided that a pod goes, to make room for another."""
+    """True if a scheduler has decided to evict a pod for another one."""
     stated = (condition for condition in pod.status.conditions if condition.status == "True")
     return any(c.type == EVICTED or (c.type, c.reason) == PREEMPTED for c in stated)
 
 
 def has_admission_gate(pod: api.Pod) -> bool:
-    """Whether a pod carries the gate that we lift once its queue takes it on."""
+    """True if a pod has the gate that we lift once its queue takes it."""
     gates = pod.spec.scheduling_gates
     return bool(gates) and any(gate.name == ADMISSION_GATE for gate in gates)
 
 
 def resource_claims_of(pod: api.Pod) -> tuple[ResourceClaimUse, ...]:
-    """The ResourceClaims that a pod names, and the templates from which it has others made."""
+    """Return the ResourceClaims that a pod names, and the templates from which it has others made."""
     uses = pod.spec.resource_claims
     if not uses:
         return ()
@@ -242,13 +245,13 @@ def resource_claims_of(pod: api.Pod) -> tuple[ResourceClaimUse, ...]:
 
 
 def claim_names_of(pod: api.Pod) -> tuple[tuple[str, str | None], ...]:
-    """The ResourceClaims that were made for a pod from templates: the entry, and the claim's name, None for none."""
+    """Return the ResourceClaims made for a pod from templates: the entry, and the name, None for none."""
     made = pod.status.resource_claim_statuses
     return tuple((one.name, one.resource_claim_name) for one in made) if made else ()
 
 
 def queue_spec(queue: api.Queue, report: Report) -> QueueProperties:
-    """What a queue states of itself."""
+    """Return the properties of a queue."""
     meta, spec = queue.metadata, queue.spec
     return QueueProperties(
         name=meta.name,
@@ -269,7 +272,7 @@ def queue_spec(queue: api.Queue, report: Report) -> QueueProperties:
 
 
 def past_of(usage: api.QueueUsage | None) -> QueuePast | None:
-    """What a queue's status states of its use over time; None without a time, and no number that cannot be one."""
+    """Return the past usage in a queue's status; None without a time, impossible numbers left out."""
     at = seconds(usage.time) if usage is not None else None
     if usage is None or at is None:
         return None
@@ -285,11 +288,11 @@ def _amount(text: str | float) -> float:
 
 
 def minimum_of(group: api.PodGroup, report: Report) -> Resources | None:
-    """A PodGroup's minResources; None when it names none.
+    """Return a PodGroup's minResources; None if it names none.
 
     Volcano's job controller writes them as a ResourceQuota would count them, ``count/pods`` and ``requests.cpu`` beside
-    ``cpu``; no node has those (Volcano's scheduler leaves them out, too). Nor do ``pods`` count, of which requests have
-    none either: slots are the business of nodes.
+    ``cpu``; no node has those (Volcano's scheduler leaves them out, too). ``pods`` do not count either, as requests
+    have none: slots are a matter of nodes.
     """
     listed = group.spec.min_resources
     if listed is None:
@@ -299,7 +302,7 @@ def minimum_of(group: api.PodGroup, report: Report) -> Resources | None:
 
 
 def group_spec(group: api.PodGroup, report: Report) -> JobProperties:
-    """What a PodGroup states of itself."""
+    """Return the properties of a PodGroup."""
     meta, spec = group.metadata, group.spec
     return JobProperties(
         has_group=True,
@@ -315,11 +318,11 @@ def group_spec(group: api.PodGroup, report: Report) -> JobProperties:
 
 
 def admitted_at(group: api.PodGroup) -> float:
-    """When a PodGroup was admitted that has not started, in seconds since the epoch; 0 when it does not state that."""
+    """Return when a PodGroup was admitted that has not started, in seconds since the epoch, else 0."""
     stated = (seconds(c.last_transition_time) for c in group.status.conditions if c.type == ADMITTED)
     return next(stated, None) or 0.0
 
 
 def conditions_of(group: api.PodGroup) -> tuple[PodGroupCondition, ...]:
-    """A PodGroup's conditions without the fields that only state when."""
+    """Return a PodGroup's conditions without the fields that only state when."""
     return tuple(PodGroupCondition(c.type, c.status, c.reason, c.message) for c in group.status.conditions)

@@ -1,6 +1,6 @@
-"""Pods that a node's kubelet refused after they were bound there: it knew of less room, or of no free device.
+"""Pods that a node's kubelet refused after their binding: it knew of less room, or of no free device.
 
-The kubelet tells it on the pod, which ends with it; what lasts is the PodGroup, so it is told there, too.
+The kubelet reports it on the pod, which ends with it. The PodGroup stays, so it is reported there, too.
 """
 
 from __future__ import annotations
@@ -22,11 +22,14 @@ _LONGEST_CAUSE: Final = 600
 def rejection_of(task: TaskInfo, pod: api.Pod) -> RecordEvent | None:
     """Return the Event on the PodGroup of a pod that failed before any of its containers was made, else None.
 
-    `task` stands as before, `pod` is what came. A pod without a PodGroup has the Event of the kubelet alone.
+    `task` has the former state, `pod` is the new object. A pod without a PodGroup has only the Event of the kubelet.
     """
     status, job = pod.status, task.job
     was_bound = task.status in (TaskStatus.BINDING, TaskStatus.BOUND)
-    if not (was_bound and task.spec.ours and status.phase == "Failed" and status.reason) or status.container_statuses:
+    if (
+        not (was_bound and task.spec.is_managed and status.phase == "Failed" and status.reason)
+        or status.container_statuses
+    ):
         return None
     if job is None or not job.spec.group_uid:
         return None

@@ -1,9 +1,9 @@
-"""What came of writes: bindings and evictions that were made or refused."""
+"""The results of writes: bindings and evictions that succeeded or were refused."""
 
 from __future__ import annotations
 
 from volsched.mirror.groups import Groups
-from volsched.mirror.nodes.unknown import UnknownNodes
+from volsched.mirror.nodes import UnknownNodes
 from volsched.mirror.pods import ASSUMED
 from volsched.mirror.retries import Retries
 from volsched.model.changes import BindFailed, Bound, EvictFailed, GroupWriteFailed

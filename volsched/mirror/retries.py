@@ -1,4 +1,4 @@
-"""Pods whose binding was refused: when each may be tried again, and which nobody was told of yet."""
+"""Pods with a refused binding: the time of the next try, and the refusals that were not reported yet."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ class Retries:
             task.job.requeue()
 
     def pod_changed(self, task: TaskInfo) -> None:
-        """Let a task be tried again whose pod states something else, unless it backs off for a time."""
+        """Retry a task whose pod changed, unless it backs off for a time."""
         if task.backing_off and task.uid not in self._due:
             self.release(task)
 
     def forget(self, uid: str) -> None:
-        """Drop what is known of a pod that is gone."""
+        """Drop data about a deleted pod."""
         self._due.pop(uid, None)
         self._failed.pop(uid, None)
 

@@ -1,4 +1,4 @@
-"""What the mirror is told when it is made."""
+"""The settings of a mirror."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from volsched.model.pods.limits import DEFAULT, KEPT_BYTES, PodLimits
 
 @dataclass(frozen=True, slots=True)
 class MirrorSettings:
-    """Whose pods are ours, and how they are grouped.
+    """The pods that belong to volsched, and their groups.
 
-    ``plain_pods``: a pod of ours that names no PodGroup is a job of one; otherwise it waits for a PodGroup.
-    ``pod_limits``: how much one pod may state. ``annotations``: which are kept of objects; None: all, until
-    ``Mirror.keep_only`` states which. ``kept_bytes``: how much is kept of objects (``Mirror.holdings``).
+    ``plain_pods``: a pod of ours without a PodGroup is a job of one; otherwise it waits for a PodGroup. ``pod_limits``:
+    limits of one pod. ``annotations``: the kept annotations of objects; None: all, until ``Mirror.keep_only``.
+    ``kept_bytes``: the memory for objects (``Mirror.memory_use``).
     """
 
     scheduler_names: tuple[str, ...] = ("volsched", "volcano")
@@ -37,5 +37,5 @@ class Arrival:
         return self.count
 
     def as_time(self) -> float:
-        """Return the next number as a time in seconds that is before any that an object states."""
+        """Return the next number as a time in seconds that is before all times in objects."""
         return self.next() * 1e-6

@@ -1,4 +1,4 @@
-"""The templates of pods: which annotations are in them, and when those are forgotten that no pod has any more."""
+"""The templates of pods: their annotations, and the removal of templates without pods."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Templates:
 
     @property
     def remembered(self) -> int:
-        """How many texts of pods a template is found by."""
+        """Return the most texts of pods by which a template is found."""
         return self._table.remembered
 
     def intern(self, pod: api.Pod, placed_as: PodTemplate | None = None) -> PodTemplate:
@@ -37,7 +37,7 @@ class Templates:
         return self._table.intern(pod, placed_as)
 
     def sweep_sometimes(self) -> None:
-        """Forget templates that no task has any more, after as many pods came or went as cost little to look at."""
+        """Drop templates without tasks, after so many pods came or went that the check costs little."""
         self._since_sweep += 1
         if self._since_sweep < max(_SWEEP_EVERY, len(self._cluster.tasks) // 4):
             return
@@ -46,10 +46,10 @@ class Templates:
         self._cluster.forget(dead, left=sum(template.weight for template in self._table))
 
     def keep_annotations(self, keys: Iterable[str], asking: Iterable[str] = ()) -> None:
-        """Let these annotations of pods decide placement, and no others: they are in the templates from now on.
+        """Make these annotations of pods part of templates, and no others, from now on.
 
-        A key that ends in ``*`` stands for all that begin like it. By one of ``asking`` a pod asks for something.
-        Plugins name theirs, so this is called whenever there are other plugins, between two sessions.
+        A key that ends in ``*`` is a prefix. By one of ``asking`` a pod requests something. Plugins declare theirs, so
+        this is called after a change of plugins, between two sessions.
         """
         kept, asks = frozenset(keys), frozenset(asking)
         if (kept, asks) == self._kept_annotations:
@@ -59,4 +59,4 @@ class Templates:
         for task in self._cluster.tasks.values():
             task.template = self._table.again(task.template, task.spec.annotations)
         for job in self._cluster.jobs.values():
-            self._cluster.queue_ledger.requests_changed(job)
+            self._cluster.queue_cache.requests_changed(job)

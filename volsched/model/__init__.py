@@ -1,8 +1,8 @@
-"""Values that the rest of volsched talks about.
+"""Values that the rest of volsched works with.
 
-Nothing here knows a cluster, a clock or a logger: objects as Kubernetes writes them (`api`), exact amounts (`quantity`,
-`resources`), what a pod asks for (`requests`), where it may go (`selectors`, `template`) and why it did not go there
-(`verdict`). Imports nothing but the standard library, msgspec and numpy.
+They know no clock and no logger: objects as Kubernetes writes them (`api`), exact amounts (`quantity`, `resources`),
+requests of pods (`requests`), rules about nodes (`selectors`, `template`) and refusals (`verdict`). They import only
+the standard library, msgspec and numpy.
 
-Rooms below have what belongs to pods, queues, devices and plain values; what is here concerns all of these.
+Packages below are about pods, queues, devices and plain values; modules here concern all of these.
 """

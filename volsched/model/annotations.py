@@ -1,8 +1,8 @@
-"""Annotations that are kept of objects: those that somebody reads, and no others.
+"""Annotations that are kept of objects: only those that the core or a plugin reads.
 
-Whoever may write an object may write 256 KiB of annotations into it, so what is not read does not stay in memory. The
-core states what it reads (`mirror.kept`), and plugins and actions declare what they read (`framework.plugin`). Reading
-an annotation that nobody has declared fails, since the answer would be that it is not there.
+A user may write 256 KiB of annotations into an object, so others are dropped from memory. The core lists what it reads
+(`mirror.kept`), and plugins and actions declare what they read (`framework.plugin`). Reading an undeclared annotation
+fails: the wrong answer would be that it is absent.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ DECLARATIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "Queue": ("QUEUE_ANNOTATIONS",),
     "Node": ("NODE_ANNOTATIONS",),
 }
-"""By which attributes of its class a plugin or action declares what it reads of each kind; see `framework.plugin`."""
+"""The attributes of a class by which a plugin or action declares annotations by kind; see `framework.plugin`."""
 
 Declared = Mapping[str, Iterable[str]]
-"""What a plugin or action declares: keys by the attribute that lists them."""
+"""The declarations of a plugin or action: keys by the attribute that lists them."""
 
 _OURS: Final = ("volsched.model", "volsched.mirror", "volsched.framework")
 """Where an annotation is read for a plugin: the plugin is who called these."""
@@ -56,11 +56,11 @@ class AnnotationKeys:
         self._empty = Annotations((), self)
 
     def become(self, other: AnnotationKeys) -> None:
-        """Keep what another one keeps; what was kept by this one before is asked by that, too."""
+        """Keep the annotations of another one, also for users of this one."""
         self._exact, self._families, self.declared_as = other._exact, other._families, other.declared_as
 
     def includes(self, other: AnnotationKeys) -> bool:
-        """Whether all is kept that another one keeps."""
+        """True if this keeps everything that another one keeps."""
         return other._exact <= self._exact and set(other._families) <= set(self._families)
 
     def with_those_of(self, other: AnnotationKeys) -> AnnotationKeys:
@@ -69,7 +69,7 @@ class AnnotationKeys:
         return AnnotationKeys((*self._exact, *other._exact, *families), self.declared_as)
 
     def covers(self, key: str) -> bool:
-        """Whether an annotation is kept."""
+        """True if an annotation is kept."""
         return key in self._exact or key.startswith(self._families)
 
     def of(self, annotations: Mapping[str, str]) -> Mapping[str, str]:
@@ -80,7 +80,7 @@ class AnnotationKeys:
         return Annotations(kept, self) if kept else self._empty
 
     def drop_others(self, annotations: dict[str, str]) -> None:
-        """Take what is not kept out of the annotations of an object that nobody else has."""
+        """Drop annotations that are not kept from an object that has no other user."""
         for key in [key for key in annotations if not self.covers(key)]:
             del annotations[key]
 
@@ -138,7 +138,7 @@ def _reader() -> str:
 
 @dataclass(frozen=True, slots=True)
 class KeptAnnotations:
-    """Which annotations are kept of each kind, by the kind's name; of others none are."""
+    """The annotations that are kept, by kind; of other kinds none are."""
 
     kinds: dict[str, AnnotationKeys]
 
@@ -147,17 +147,17 @@ class KeptAnnotations:
         return self.kinds.get(kind, _NONE)
 
     def includes(self, other: KeptAnnotations) -> bool:
-        """Whether all is kept that another one keeps."""
+        """True if this keeps everything that another one keeps."""
         return all(self.of_kind(kind).includes(keys) for kind, keys in other.kinds.items())
 
     def grow(self, other: KeptAnnotations) -> None:
-        """Keep what another one keeps as well: what was kept by this one until now is asked by that, too."""
+        """Keep the annotations of another one as well, also for users of this one."""
         for kind, keys in other.kinds.items():
             known = self.kinds.setdefault(kind, keys)
             known.become(known.with_those_of(keys))
 
     def trim(self, kind: str, found: api.ApiObject) -> None:
-        """Take what is not kept of a kind out of the metadata of an object that was just decoded."""
+        """Drop annotations of a kind that are not kept from the metadata of a newly decoded object."""
         labels.trim(kind, found)
         annotations = found.metadata.annotations
         if annotations:

@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets as evictions see them: which pods they protect, and how many of those may go now."""
+"""PodDisruptionBudgets as evictions see them: the protected pods, and the allowed disruptions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Budget:
         return f"{self.namespace}/{self.name}"
 
     def protects(self, task: TaskInfo) -> bool:
-        """Whether a pod is one of those that it counts."""
+        """True if it counts the pod."""
         return task.namespace == self.namespace and self.selector.matches(task.spec.labels)
 
 

@@ -1,6 +1,6 @@
-"""What happens to the mirror from outside: typed changes, made by informers, by the executor, or by a simulation.
+"""Changes of the mirror from outside, made by informers, by the executor, or by a simulation.
 
-The scheduling thread is the mirror's only writer; everybody else sends it these values.
+The scheduling thread is the only writer of the mirror; other threads send it these values.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Put:
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
+class Deleted:
     """An object is no longer there. ``kind`` is its kind's name, as ``Pod``."""
 
     kind: str
@@ -47,7 +47,7 @@ class Unreadable:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """An object is there and is not kept: there is more than there is memory for. ``message`` states of whom."""
+    """An object exists and is not kept, for lack of memory. ``message`` says for which namespace."""
 
     kind: str
     namespace: str
@@ -96,9 +96,9 @@ class GroupWriteFailed:
 
 @dataclass(frozen=True, slots=True)
 class DroppedFields:
-    """The API server drops these fields (as ``spec.dra``) from all objects of a kind: its schema has no place for them.
+    """The API server drops these fields (as ``spec.dra``) from all objects of a kind: its schema lacks them.
 
-    Empty: it keeps all that anybody here looks for.
+    Empty: it keeps all fields that volsched needs.
     """
 
     kind: str
@@ -107,12 +107,21 @@ class DroppedFields:
 
 @dataclass(frozen=True, slots=True)
 class KindServed:
-    """The API server has a kind in this group and version; empty: it has it in none that is understood."""
+    """The API server has a kind in this group and version; empty: in none that volsched understands."""
 
     kind: str
     group_version: str
 
 
 Change: TypeAlias = (
-    Put | Gone | Unreadable | Refused | Bound | BindFailed | EvictFailed | GroupWriteFailed | DroppedFields | KindServed
+    Put
+    | Deleted
+    | Unreadable
+    | Refused
+    | Bound
+    | BindFailed
+    | EvictFailed
+    | GroupWriteFailed
+    | DroppedFields
+    | KindServed
 )

@@ -1,19 +1,23 @@
-"""By what whoever keeps an answer about the cluster knows that it may not hold any more.
+"""Counters and logs that invalidate cached answers about the cluster.
 
-A counter changes with every change of one sort, and a log names the nodes that changed. The requeue generation is the
-counter of what could let a waiting task in (kube-scheduler's queueing hints): a job that could not be placed is not
-tried again before it has changed. What is only tried and undone helps nobody, so it leaves the generation as it was.
+A counter grows with every change of one kind, and a log names the nodes that changed. The requeue generation counts
+the changes that could let a waiting task in (kube-scheduler's queueing hints): a job that could not be placed is not
+tried again before it has grown. Changes that are tried and undone leave the requeue generation as it was.
 """
 
 from __future__ import annotations
 
 from array import array
+from collections.abc import Hashable, Iterable
 from enum import StrEnum
 from types import TracebackType
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+
+from volsched.model.former import renamed_attributes
 
 
 class ClusterEvent(StrEnum):
-    """What happened that could let a waiting task in."""
+    """The reasons to requeue waiting tasks."""
 
     ROOM_FREED = "room freed"
     NODE_CHANGED = "node changed"
@@ -26,40 +30,62 @@ class ClusterEvent(StrEnum):
 
 
 class Clocks:
-    """The counters of one cluster.
+    """The counters of one cluster; each grows with changes of one kind.
 
-    ``layout`` changes when nodes come or go (rows get new numbers) or amounts get other columns. ``standing`` changes
-    with every move, ``changes`` only with what a session has committed and what the mirror has heard, not with what is
-    tried and undone. ``queue_tree`` changes when a queue comes, goes, or is put below another one, ``namespaces`` with
-    the labels of namespaces. ``era`` changes when so many templates are gone that who keeps something by template had
-    better begin again: working it out again for those that are left costs less than they cost when they came.
+    ===========================  ======================================================================================
+    ``layout_generation``        nodes came or went, so rows have new numbers; or amounts have other columns
+    ``move_generation``          a task moved, also if the move is undone later
+    ``change_generation``        a session committed something, or the mirror took a change in; not tried moves
+    ``queue_tree_generation``    a queue came, went, or got another parent
+    ``namespace_generation``     labels of a namespace changed
+    ``template_generation``      many templates ended, so caches by template are cleared: to compute the answers about
+                                 the others again costs less than they cost at first
+    ===========================  ======================================================================================
     """
 
-    __slots__ = ("changes", "era", "layout", "namespaces", "queue_tree", "requeue_generation", "standing")
+    __slots__ = (
+        "change_generation",
+        "layout_generation",
+        "move_generation",
+        "namespace_generation",
+        "queue_tree_generation",
+        "requeue_generation",
+        "template_generation",
+    )
 
     def __init__(self) -> None:
-        self.layout = 0
+        self.layout_generation = 0
         self.requeue_generation = 0
-        self.standing = 0
-        self.changes = 0
-        self.queue_tree = 0
-        self.namespaces = 0
-        self.era = 0
+        self.move_generation = 0
+        self.change_generation = 0
+        self.queue_tree_generation = 0
+        self.namespace_generation = 0
+        self.template_generation = 0
 
     def wake(self, event: ClusterEvent) -> None:
-        """Have jobs that could not be placed tried again, as something happened that could let them in.
-
-        All of them, whatever happened: ``event`` is for whoever reads the call.
-        """
+        """Requeue all jobs that could not be placed. ``event`` is the reason, for readers of the code."""
         self.requeue_generation += 1
 
-    def tentative(self, since: int | None = None) -> Tentative:
-        """Wake nobody by what is done inside; with ``since``, nor by what was done since that generation."""
-        return Tentative(self, self.requeue_generation if since is None else since)
+    def without_requeue(self, since: int | None = None) -> WithoutRequeue:
+        """Requeue no job by changes inside the block; with ``since``, nor by those since that generation."""
+        return WithoutRequeue(self, self.requeue_generation if since is None else since)
+
+    if not TYPE_CHECKING:  # a type checker finds the former names itself
+        __getattr__ = renamed_attributes(
+            {
+                "changes": "change_generation",
+                "era": "template_generation",
+                "layout": "layout_generation",
+                "namespaces": "namespace_generation",
+                "queue_tree": "queue_tree_generation",
+                "standing": "move_generation",
+                "tentative": "without_requeue",
+            }
+        )
 
 
-class Tentative:
-    """While it is open, the cluster is changed on trial: afterwards the requeue generation is as it was before."""
+class WithoutRequeue:
+    """Restores the requeue generation at the end of a block that only tries changes."""
 
     __slots__ = ("_clocks", "_generation")
 
@@ -75,9 +101,9 @@ class Tentative:
 
 
 class RowLog:
-    """Positions of changed rows, in order, for any number of readers that each remember how far they have read.
+    """A log of changed rows. Each reader remembers the position up to which it has read.
 
-    ``start`` is the position of the first entry that is still kept; a reader behind it must start afresh.
+    ``start`` is the position of the first entry that is still kept. A reader behind it must read all rows.
     """
 
     __slots__ = ("rows", "start")
@@ -90,7 +116,7 @@ class RowLog:
 
     @property
     def end(self) -> int:
-        """The position after the newest entry."""
+        """Return the position after the newest entry."""
         return self.start + len(self.rows)
 
     def append(self, row: int) -> None:
@@ -99,14 +125,46 @@ class RowLog:
         self.trim()
 
     def since(self, position: int) -> list[int] | None:
-        """The rows that changed since a position, each once, ascending; None when that was forgotten."""
+        """Return the rows that changed since a position, each once, ascending; None if the log no longer has them."""
         if position < self.start:
             return None
         return sorted(set(self.rows[position - self.start :]))
 
     def trim(self) -> None:
-        """Forget the older half of a log that has grown too long."""
+        """Drop the older half of the log if it is too long."""
         if len(self.rows) > self.KEPT:
             cut = len(self.rows) // 2
             del self.rows[:cut]
             self.start += cut
+
+
+K = TypeVar("K", bound=Hashable)
+
+
+class KeyLog(Generic[K]):
+    """A log that drops its older half when it is long; a reader that is behind must read all again."""
+
+    __slots__ = ("_keys", "_start")
+
+    KEPT: ClassVar[int] = 1 << 16
+
+    def __init__(self) -> None:
+        self._keys: list[K] = []
+        self._start = 0
+
+    @property
+    def end(self) -> int:
+        """Return the position after the newest entry."""
+        return self._start + len(self._keys)
+
+    def since(self, position: int) -> Iterable[K] | None:
+        """Return the keys that changed since a position, each once; None when that was forgotten."""
+        return None if position < self._start else dict.fromkeys(self._keys[position - self._start :])
+
+    def append(self, key: K) -> None:
+        """Note that something changed."""
+        self._keys.append(key)
+        if len(self._keys) > self.KEPT:
+            cut = len(self._keys) // 2
+            del self._keys[:cut]
+            self._start += cut

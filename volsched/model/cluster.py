@@ -1,42 +1,46 @@
-"""The live state of the cluster: the one object that sessions work on and the mirror feeds.
+"""The live state of the cluster: sessions work on it and the mirror updates it.
 
-Every change of a task's standing goes through ``Cluster.move``, which keeps the ledgers of nodes and queues exact and
-tells the observers; so an undo is a move back. Changes of nodes are noted in a log of rows, so that whoever keeps
-answers about nodes catches up by asking only about the rows that changed.
+Every change of a task's status or node goes through ``Cluster.move`` or ``Cluster.allocate``, which update the caches
+of nodes and queues and notify the observers; so an undo is a move back. ``move_quietly`` changes a status that takes
+the same room. Changes of nodes are noted in a log of rows, so cached answers about nodes are computed again only for
+changed rows.
 
-``Cluster`` has many attributes: its parts (ledgers, clocks, observers) and the maps of what there is.
+``Cluster`` has many attributes: its parts (caches, clocks, observers) and the maps of its objects.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from volsched.model.budget import Budget
-from volsched.model.clocks import Clocks, ClusterEvent, Tentative
+from volsched.model.clocks import Clocks, ClusterEvent, WithoutRequeue
 from volsched.model.dra.devices import Devices
+from volsched.model.former import renamed_attributes
 from volsched.model.job import JobInfo
+from volsched.model.nodes.cache import NodeCache
 from volsched.model.nodes.columns import ResourceColumns
-from volsched.model.nodes.ledger import NodeLedger
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.observers import Observer, Observers
 from volsched.model.pods.task import PodProperties, TaskInfo
 from volsched.model.pods.template import PodTemplate
-from volsched.model.queues.ledger import QueueLedger
+from volsched.model.queues.cache import QueueCache
 from volsched.model.status import IS_ALLOCATED, TaskStatus
 from volsched.model.storage import Storage
 
 _FEWEST_FORGOTTEN: Final = 64
-"""So many templates go before what is kept by template is cleared, however few are left. Else it is half as many as are
-left: what is found out again for those costs at most twice what was found out for the ones that went."""
+"""The fewest ended templates after which caches by template are cleared; else half as many as are left.
+
+Computing the answers for those that are left again costs at most twice what it cost for the ended ones.
+"""
 
 
 class Cluster:
     """Nodes, tasks, jobs, queues, storage and devices, with exact accounts.
 
-    ``clocks`` tell what changed, ``node_ledger`` and ``queue_ledger`` hold the accounts; ``nodes``, ``rows``, ``jobs``
+    ``clocks`` tell what changed, ``node_cache`` and ``queue_cache`` hold the accounts; ``nodes``, ``rows``, ``jobs``
     and ``queues`` are theirs. ``nominated`` are the tasks for which room is being made on a node. ``dropped_fields``
     are those that the API server drops from all objects of a kind; a kind that is not there was not looked at.
     ``native_jobs`` are the jobs of Kubernetes' own PodGroups, and ``native_served`` is the group and
@@ -47,18 +51,18 @@ class Cluster:
         self.clocks = Clocks()
         self.observers = Observers()
         self.columns = ResourceColumns(self.is_left_to_devices)
-        self.node_ledger = NodeLedger(self.columns, self.clocks, self.observers, self._give_columns)
-        self.queue_ledger = QueueLedger(self.clocks, self.observers)
-        self.nodes = self.node_ledger.nodes
-        self.rows = self.node_ledger.rows
-        self.jobs = self.queue_ledger.jobs
-        self.queues = self.queue_ledger.queues
+        self.node_cache = NodeCache(self.columns, self.clocks, self.observers, self._give_columns)
+        self.queue_cache = QueueCache(self.clocks, self.observers)
+        self.nodes = self.node_cache.nodes
+        self.rows = self.node_cache.rows
+        self.jobs = self.queue_cache.jobs
+        self.queues = self.queue_cache.queues
         self.tasks: dict[str, TaskInfo] = {}
         self.nominated: dict[str, TaskInfo] = {}
         self.priority_classes: dict[str, int] = {}
         self.default_priority = 0
         self.storage = Storage()
-        self.devices = Devices(self.node_ledger.touch_named, self._ask_devices_again)
+        self.devices = Devices(self.node_cache.touch_named, self._ask_devices_again)
         self.budgets: dict[str, Budget] = {}
         self.dropped_fields: dict[str, frozenset[str]] = {}
         self.native_jobs: dict[str, JobInfo] = {}
@@ -69,7 +73,7 @@ class Cluster:
     # -- who hears of changes -----------------------------------------------------------------------------------------
 
     def observe(self, observer: Observer) -> None:
-        """Tell ``observer`` of every later change. What stands already is its own to read."""
+        """Notify ``observer`` of every later change. It reads the present state itself."""
         self.observers.add(observer)
 
     def ignore(self, observer: Observer) -> None:
@@ -77,38 +81,38 @@ class Cluster:
         self.observers.remove(observer)
 
     def wake(self, event: ClusterEvent) -> None:
-        """Have jobs that could not be placed tried again, as something happened that could let them in."""
+        """Requeue all jobs that could not be placed, since something changed that could let them in."""
         self.clocks.wake(event)
 
-    def tentative(self, since: int | None = None) -> Tentative:
-        """Wake nobody by what is done inside; with ``since``, nor by what was done since that requeue generation."""
-        return self.clocks.tentative(since)
+    def without_requeue(self, since: int | None = None) -> WithoutRequeue:
+        """Requeue no job by changes inside the block; with ``since``, nor by those since that generation."""
+        return self.clocks.without_requeue(since)
 
     def forget(self, templates: Collection[PodTemplate], *, left: int) -> None:
-        """Drop what is remembered of templates that no task has any more; the others weigh so much together."""
+        """Drop data about templates without tasks; ``left`` is the weight of the other templates."""
         for template in templates:
             self.columns.forget(template)
             self.observers.forget(template)
         self._forgotten += sum(template.weight for template in templates)
         if self._forgotten >= max(_FEWEST_FORGOTTEN, left // 2):
             self._forgotten = 0
-            self.clocks.era += 1
+            self.clocks.template_generation += 1
 
     # -- resources that devices serve ---------------------------------------------------------------------------------
 
     def _give_columns(self, names: Sequence[str]) -> None:
-        """Charge tasks that ask for resources which are offered from now on with what they ask for of each."""
+        """Charge tasks for resources that some node offers from now on."""
         templates = self.columns.offered_now(names)
-        self.node_ledger.widen()
+        self.node_cache.widen()
         for task in self.tasks.values():
             if task.template.id in templates:
                 node, status = task.node, task.status
                 if node is not None:
-                    self.node_ledger.charge(node, task, status, -1)
+                    self.node_cache.charge(node, task, status, -1)
                 task.charge = self.columns.charge(task.template)
                 if node is not None:
-                    self.node_ledger.charge(node, task, status, 1)
-        self.clocks.layout += 1
+                    self.node_cache.charge(node, task, status, 1)
+        self.clocks.layout_generation += 1
         self.clocks.wake(ClusterEvent.NODE_CHANGED)
 
     def let_devices_serve(self, serve: bool) -> None:
@@ -118,7 +122,7 @@ class Cluster:
             self._ask_devices_again()
 
     def is_left_to_devices(self, resource: str) -> bool:
-        """Whether nodes that offer none of an extended resource leave it to devices: nobody knows how much there is."""
+        """True if nodes that offer none of an extended resource leave it to devices, with unknown amounts."""
         return self._devices_serve and self.devices.class_for(resource) is not None
 
     def _ask_devices_again(self) -> None:
@@ -127,22 +131,22 @@ class Cluster:
         if served:
             self._give_columns(served)
         if self.columns.ask_again():
-            self.node_ledger.touch_all()
+            self.node_cache.touch_all()
 
     # -- tasks ----------------------------------------------------------------------------------------------------
 
     def add_task(self, task: TaskInfo, status: TaskStatus, node: NodeInfo | None = None) -> None:
-        """Take in a task that nobody knew, standing as it does."""
+        """Add a task with its present status and node."""
         if not task.charge:
             task.charge = self.columns.charge(task.template)
-            self.node_ledger.widen()
+            self.node_cache.widen()
         self.tasks[task.uid] = task
         if task.job is not None:
             task.job.admit(task)
-            self.queue_ledger.members_changed(task.job)
-            task.ungated = task.ungated and not task.job.barred
+            self.queue_cache.members_changed(task.job)
+            task.ungated = task.ungated and not task.job.blocked
         if task.ungated:
-            self.queue_ledger.count_ungated(task, 1)
+            self.queue_cache.count_ungated(task, 1)
         if status is not TaskStatus.PENDING or node is not None:
             self.move(task, status, node)
 
@@ -150,32 +154,32 @@ class Cluster:
         """Forget a task, and give back what it held."""
         self._leave(task)
         if task.ungated:
-            self.queue_ledger.set_ungated(task, ungated=False)
+            self.queue_cache.set_ungated(task, ungated=False)
             self.clocks.wake(ClusterEvent.DEMAND_CHANGED)
         del self.tasks[task.uid]
         self.nominated.pop(task.uid, None)
         if task.job is not None:
             task.job.dismiss(task)
-            self.queue_ledger.members_changed(task.job)
+            self.queue_cache.members_changed(task.job)
             task.job = None
 
     def move(self, task: TaskInfo, status: TaskStatus, node: NodeInfo | None) -> None:
         """Change where a task stands, and every account with it. The reverse move restores them exactly."""
         before, node_before = task.status, task.node
         if task.ungated:
-            self.queue_ledger.count_ungated(task, -1)
+            self.queue_cache.count_ungated(task, -1)
         if node_before is not None:
-            self.node_ledger.charge(node_before, task, before, -1)
+            self.node_cache.charge(node_before, task, before, -1)
         task.status, task.node = status, node
         if node is not None:
-            self.node_ledger.charge(node, task, status, 1)
+            self.node_cache.charge(node, task, status, 1)
         job = task.job
         if job is not None:
             job.recount(task, before)
-            self.queue_ledger.note(job)
+            self.queue_cache.note(job)
             if IS_ALLOCATED[before] != IS_ALLOCATED[status]:
-                self.queue_ledger.charge(job, task.template.request, 1 if IS_ALLOCATED[status] else -1)
-        self.clocks.standing += 1
+                self.queue_cache.charge(job, task.template.request, 1 if IS_ALLOCATED[status] else -1)
+        self.clocks.move_generation += 1
         if node_before is not None:
             self.clocks.wake(ClusterEvent.ROOM_FREED)
         for observer in self.observers.of_moves(task.template):
@@ -184,26 +188,27 @@ class Cluster:
             except Exception as error:
                 self.observers.lose(observer, error)
         if task.ungated:
-            self.queue_ledger.count_ungated(task, 1)
+            self.queue_cache.count_ungated(task, 1)
 
     def allocate(self, tasks: Sequence[TaskInfo], nodes: Iterator[NodeInfo]) -> int:
         """Allocate equal tasks of one job, each to the next of some nodes; return how many.
 
-        As ``move`` for each, but job and queue are counted once, and observers are told when all have moved. Several
-        wait without a node and without history; one alone may leave room that it was promised, and count in its queue.
+        It is like ``move`` for each, but job and queue are updated once, and observers are notified after all moves.
+        Several tasks must be pending without a node and without history; a single one may be pipelined, and count in
+        its queue.
         """
         first = tasks[0]
         if first.node is not None:
             self._leave(first)
         if first.ungated:
-            self.queue_ledger.count_ungated(first, -1)
+            self.queue_cache.count_ungated(first, -1)
         try:
-            count = self.node_ledger.allocate_each(tasks, nodes)
+            count = self.node_cache.allocate_each(tasks, nodes)
             if count:
                 self._count_allocated(tasks if count == len(tasks) else tasks[:count])
         finally:
             if first.ungated:
-                self.queue_ledger.count_ungated(first, 1)
+                self.queue_cache.count_ungated(first, 1)
         return count
 
     def _count_allocated(self, tasks: Sequence[TaskInfo]) -> None:
@@ -212,9 +217,9 @@ class Cluster:
         job, template = first.job, first.template
         if job is not None:
             job.recount_allocated(tasks)
-            self.queue_ledger.note(job)
-            self.queue_ledger.charge(job, template.request, count)
-        self.clocks.standing += count
+            self.queue_cache.note(job)
+            self.queue_cache.charge(job, template.request, count)
+        self.clocks.move_generation += count
         for observer in self.observers.of_moves(template):
             try:
                 observer.run_allocated(tasks)
@@ -230,7 +235,7 @@ class Cluster:
             self.nominated.pop(task.uid, None)
 
     def relabel(self, task: TaskInfo, before: PodProperties) -> None:
-        """Tell observers that a placed task's labels were those of ``before``: it leaves under those and returns."""
+        """Notify observers that the labels of a placed task changed: it leaves with those of ``before`` and returns."""
         now, status, node = task.spec, task.status, task.node
         task.spec = msgspec.structs.replace(now, labels=before.labels)
         self.move(task, TaskStatus.PENDING, None)
@@ -238,40 +243,45 @@ class Cluster:
         self.move(task, status, node)
 
     def annotated(self, task: TaskInfo) -> None:
-        """Tell observers that the API server shows other annotations of a placed task than those that counted."""
-        if self.observers.tell_of_annotations(task):
+        """Notify observers that the API server shows other annotations of a placed task than those that counted."""
+        if self.observers.notify_annotations(task):
             self.clocks.wake(ClusterEvent.DEMAND_CHANGED)
 
     def move_quietly(self, task: TaskInfo, status: TaskStatus) -> None:
-        """Change a status that takes the same room and counts the same: no answer is asked again, nobody is told."""
+        """Change to a status that takes the same room and counts the same; notify no observer."""
         before, task.status = task.status, status
         job = task.job
         if job is not None:
             job.counts[before] -= 1
             job.counts[status] += 1
             job.version += 1
-            self.queue_ledger.dirty_jobs[job.key] = job
+            self.queue_cache.dirty_jobs[job.key] = job
 
     def join(self, task: TaskInfo, job: JobInfo | None) -> None:
-        """Make a task a member of another job (or of none): it leaves as the one's and returns as the other's."""
+        """Move a task to another job (or to none): it leaves with the old job and returns with the new one."""
         if task.job is job:
             return
         status, node = task.status, task.node
         self._leave(task)
         ungated = task.ungated
-        self.queue_ledger.set_ungated(task, ungated=False)
+        self.queue_cache.set_ungated(task, ungated=False)
         if task.job is not None:
             task.job.dismiss(task)
-            self.queue_ledger.members_changed(task.job)
+            self.queue_cache.members_changed(task.job)
         task.job = job
         if job is not None:
             job.admit(task)
-            self.queue_ledger.members_changed(job)
-        self.queue_ledger.set_ungated(task, ungated=ungated)
+            self.queue_cache.members_changed(job)
+        self.queue_cache.set_ungated(task, ungated=ungated)
         if status is not TaskStatus.PENDING or node is not None:
             self.move(task, status, node)
 
     def _leave(self, task: TaskInfo) -> None:
-        """Take a task off whatever it stands on."""
+        """Take a task off its node."""
         if task.status is not TaskStatus.PENDING or task.node is not None:
             self.move(task, TaskStatus.PENDING, None)
+
+    if not TYPE_CHECKING:  # a type checker finds the former names itself
+        __getattr__ = renamed_attributes(
+            {"node_ledger": "node_cache", "queue_ledger": "queue_cache", "tentative": "without_requeue"}
+        )

@@ -1,6 +1,6 @@
-"""Types of conditions of PodGroups. From those that are ``REMEMBERED`` whoever leads next learns what was decided.
+"""Types of conditions of PodGroups. A new leader reads the ``REMEMBERED`` ones to learn former decisions.
 
-While a scheduler leads it remembers that itself, as what it watches may be behind what it wrote.
+A leading scheduler remembers these itself, as its watches may be behind its writes.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from volsched.model.queues.kept_queue import QUEUE_KEPT
 from volsched.model.reservation import RESERVED
 
 RESERVATION_RELEASED: Final = "ReservationReleased"
-"""The type of the condition, and the reason of the Event, of an admitted job for which no room is kept."""
+"""The condition type, and the Event reason, of an admitted job without kept room."""
 
 ADMITTED: Final = "Admitted"
-"""The type of the condition of a PodGroup that was admitted and has not started; its time is that of the admission."""
+"""The condition type of a PodGroup that was admitted and has not started; its time is that of the admission."""
 
 
 LOST_PODS: Final = "LostPods"
-"""The type of the condition of a PodGroup whose gang has lost pods and lacks them, and its reason."""
+"""The condition type, and its reason, of a PodGroup whose gang has lost pods and lacks them."""
 
 REMEMBERED: Final = (RESERVED, QUEUE_KEPT, LOST_PODS)

@@ -1,7 +1,7 @@
 """The project's own exceptions.
 
-A refusal of a pod is a value (`verdict.Verdict`); an exception states that an input is wrong or that a part of the
-world did not answer. Whoever catches a foreign error turns it into one of these, with the original as its cause.
+A refusal of a pod is a value (`verdict.Verdict`). An exception means that an input is wrong or that another system did
+not answer. Code that catches a foreign error turns it into one of these, with the original as its cause.
 """
 
 import difflib
@@ -25,7 +25,7 @@ class ConfigError(VolschedError):
 
 
 class FieldError(VolschedError):
-    """One field of an object holds what cannot be understood.
+    """One field of an object cannot be understood.
 
     It is a value as well as an exception: two with the same path and message are equal, so that refusals can be
     compared and can be part of a key. Keep a fresh one (`detached`), not one that was caught: that holds its frames.
@@ -89,7 +89,7 @@ def quoted(names: Sequence[str], most: int = 3) -> str:
 
 
 def no_attribute(kind: str, name: str, known: Iterable[str], way_out: str) -> AttributeError:
-    """Return the error over an attribute that callbacks are not shown: what was meant, else another way to get it."""
+    """Return the error over an attribute that callbacks may not read: the likely name, else another way to get it."""
     meant = nearest(name, (each for each in known if not each.startswith("_")), 0.8)
     return AttributeError(
         f"{kind} has no {name}; did you mean {meant}?" if meant else f"{kind} has no {name}: {way_out}"

@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 
-def former_attributes(properties: type[Any]) -> Callable[[object, str], object]:
-    """Return the ``__getattr__`` of a record whose attributes are now in its ``spec``."""
-    moved = frozenset(properties.__annotations__)
+def former_attributes(
+    properties: type[Any], renamed: Mapping[str, str] = MappingProxyType({})
+) -> Callable[[object, str], object]:
+    """Return the ``__getattr__`` of a record whose attributes are now in its ``spec``, or are ``renamed``."""
+    moved = {name: f"spec.{name}" for name in properties.__annotations__}
+    return renamed_attributes({**moved, **renamed})
+
+
+def renamed_attributes(names: Mapping[str, str]) -> Callable[[object, str], object]:
+    """Return the ``__getattr__`` of a class for names that it no longer has; ``names`` gives the present ones."""
 
     def found(record: object, name: str) -> object:
         kind = type(record).__name__
-        if name not in moved:
+        if name not in names:
             raise AttributeError(f"{kind!r} object has no attribute {name!r}")
-        message = f"{kind}.{name} ends with the next minor version; read {kind}.spec.{name}"
+        message = f"{kind}.{name} ends with the next minor version; read {kind}.{names[name]}"
         warnings.warn(message, DeprecationWarning, stacklevel=2)
-        return getattr(object.__getattribute__(record, "spec"), name)
+        present: object = record
+        for part in names[name].split("."):
+            present = getattr(present, part)
+        return present
 
     return found

@@ -1,6 +1,6 @@
-"""A job: the pods of one PodGroup, counted by status and by role, as gangs are judged.
+"""A job: the pods of one PodGroup, counted by status and by role.
 
-``JobInfo`` has many attributes: it is the record of one PodGroup, with the counts that keep questions cheap.
+``JobInfo`` has many attributes: it is the record of one PodGroup, with counts that keep questions cheap.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from volsched.model.values.resources import Resources
 from volsched.model.verdict import Verdict
 
 if TYPE_CHECKING:
-    from volsched.model.native.group import NativeGroup
+    from volsched.model.native_group import NativeGroup
     from volsched.model.pods.task import TaskInfo
     from volsched.model.pods.template import PodTemplate
 
@@ -24,11 +24,11 @@ PENDING, INQUEUE, RUNNING, UNKNOWN, COMPLETED = "Pending", "Inqueue", "Running",
 
 TO_BE_TRIED = -1
 
-HOLLOW: Final = "its pods belong to PodGroups of scheduling.k8s.io"
-"""Why sessions skip the job of a Volcano PodGroup that was made for pods of native groups."""
+SUPERSEDED: Final = "its pods belong to PodGroups of scheduling.k8s.io"
+"""The reason to skip the job of a Volcano PodGroup that was made for pods of native groups."""
 
 NATIVE: Final = "group/"
-"""How the names of jobs begin whose PodGroup is one of Kubernetes' own: no name of a Volcano PodGroup has a slash."""
+"""The prefix of jobs of Kubernetes' own PodGroups: no name of a Volcano PodGroup has a slash."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class PodGroupCondition:
 
 @dataclass(frozen=True, slots=True)
 class GroupStatus:
-    """What a PodGroup's status states, or should state."""
+    """The status of a PodGroup, as read or as wanted."""
 
     phase: str
     running: int
@@ -69,12 +69,12 @@ def shown_as(conditions: Iterable[PodGroupCondition]) -> GroupStatus:
 
 @dataclass(frozen=True, slots=True)
 class JobProperties:
-    """What the PodGroup of a job states of itself; replaced as a whole when the PodGroup changes.
+    """The properties of a job's PodGroup; replaced as a whole when the PodGroup changes.
 
-    ``has_group``: the PodGroup is there. ``implicit``: the job of a plain pod that is scheduled without one.
-    ``min_resources`` is the minimum that the PodGroup states; of a native group what its first members ask for.
-    ``unserved`` refuses a job whose PodGroup states a hard rule that volsched cannot keep (``unserved.py``).
-    ``native``: the PodGroup where it is one of Kubernetes' own.
+    ``has_group``: the PodGroup exists. ``implicit``: the job of a plain pod that is scheduled without one.
+    ``min_resources`` is the stated minimum; of a native group the request of its first members. ``unserved`` refuses a
+    job with a hard rule that volsched cannot keep (``unserved.py``). ``native``: the PodGroup if it is one of
+    Kubernetes' own.
     """
 
     has_group: bool = False
@@ -95,45 +95,44 @@ NO_GROUP: Final = JobProperties()
 
 
 class JobInfo:
-    """The tasks that share a PodGroup, what the PodGroup states (``spec``), and its status.
+    """The tasks of one PodGroup, its properties (``spec``), and its status.
 
-    ``allocated`` is what its placed tasks hold, by resource.
-    ``barred`` states why nobody looks at it, empty when it is looked at: its namespace may not use its queue, or it is
-    ``unserved``. Then it is never Inqueue, and counts for nothing but what it holds already.
-    ``placements``: in how many domains a native group with a topology key was last tried.
-    ``fault`` states what is wrong with a native group, so that it is not placed.
-    Counts are kept as tasks move; ``counts`` is indexed by status. ``reported`` is the status last read or written, and
-    ``confirmed`` whether the API server has been seen to have it.
-    What is remembered so as not to try in vain (``actions/retry.py``): ``unschedulable_at`` is the requeue generation
-    in which the job was found to be unschedulable, ``unschedulable_with`` are the jobs that wait for the same, itself
-    among them.
-    ``fitting`` has the uids of members that found a place when the gang was last tried as a whole and could not start.
-    ``shortage`` states what the gang as a whole lacks, when a placement for all was searched for and not found.
-    ``highest``: the highest priority among its pods, None when it has to be looked for.
-    ``admitted_at``: when its PodGroup was admitted as its status states, in seconds since the epoch, 0 if it does not.
-    ``counted_minimum`` is what counts of the minimum that the PodGroup states. ``released`` states why no room is kept
-    for the admitted job, empty when it is kept. ``hopeless`` are the uids of waiting members that no node could take
-    if all other pods left.
+    * ``allocated``: amounts of its placed tasks, by resource. Counts follow moves of tasks; ``counts`` is by status.
+    * ``blocked``: why sessions skip it, empty if they do not: its namespace may not use its queue, or it is
+      ``unserved``.
+    A blocked job is never Inqueue, and counts only with what it holds.
+    * ``fault``: what is wrong with a native group, which is not placed then.
+    * ``placements``: the number of domains in which a native group with a topology key was last tried.
+    * ``reported``: the status last read or written; ``confirmed``: the API server has been seen to have it.
+    * ``unschedulable_at``: the requeue generation of the last failed try (``actions/retry.py``);
+    ``unschedulable_with``: the jobs that wait for the same reason, itself among them.
+    * ``placed_in_last_try``: uids of members that found a node when the gang was last tried and could not start.
+    * ``shortage``: what the gang as a whole lacks, after a search for a placement of all members.
+    * ``highest``: the highest priority among its pods, None if it must be computed.
+    * ``admitted_at``: the time of admission by its status, in seconds since the epoch, else 0.
+    * ``counted_minimum``: the part of its stated minimum that counts.
+    * ``released``: why no room is kept for the admitted job, empty if it is kept; ``unplaceable``: uids of waiting
+      members
+    that fit on no node, even an empty one.
     """
 
     __slots__ = (
         "_counted",
         "admitted_at",
         "allocated",
-        "barred",
+        "blocked",
         "conditions",
         "confirmed",
         "counts",
         "created",
         "fault",
-        "fitting",
         "highest",
-        "hopeless",
         "key",
         "name",
         "namespace",
         "pending_best_effort",
         "phase",
+        "placed_in_last_try",
         "placements",
         "priority",
         "queue",
@@ -145,6 +144,7 @@ class JobInfo:
         "spec",
         "tasks",
         "uid",
+        "unplaceable",
         "unschedulable_at",
         "unschedulable_with",
         "version",
@@ -160,11 +160,11 @@ class JobInfo:
         self.fault = ""
         self.placements = 0
         self.queue = ""
-        self.barred = ""
+        self.blocked = ""
         self._counted: tuple[int, int, Resources, Resources] | None = None
         self.admitted_at = 0.0
         self.released = ""
-        self.hopeless: frozenset[str] = frozenset()
+        self.unplaceable: frozenset[str] = frozenset()
         self.priority = 0
         self.created = 0.0
         self.phase = ""
@@ -178,7 +178,7 @@ class JobInfo:
         self.ready_count = 0
         self.pending_best_effort = 0
         self.refusal: Verdict | None = None
-        self.fitting: frozenset[str] = frozenset()
+        self.placed_in_last_try: frozenset[str] = frozenset()
         self.shortage = ""
         self.unschedulable_at = TO_BE_TRIED
         self.unschedulable_with: dict[str, JobInfo] | None = None
@@ -187,12 +187,12 @@ class JobInfo:
 
     @property
     def is_native(self) -> bool:
-        """Whether its PodGroup is one of Kubernetes' own, be it there or not."""
+        """True if its PodGroup is one of Kubernetes' own, whether it exists or not."""
         return self.name.startswith(NATIVE)
 
     @property
     def group_name(self) -> str:
-        """The name of its PodGroup."""
+        """Return the name of its PodGroup."""
         return self.name.removeprefix(NATIVE)
 
     @property
@@ -201,26 +201,26 @@ class JobInfo:
         return f"{self.namespace}/{self.group_name}"
 
     @property
-    def hollow(self) -> bool:
-        """Whether it is of a Volcano PodGroup that was made for pods of native groups: it counts for nothing."""
-        return self.barred == HOLLOW
+    def superseded(self) -> bool:
+        """True if its Volcano PodGroup was made for pods of native groups: it counts for nothing."""
+        return self.blocked == SUPERSEDED
 
     # -- what is kept for it ------------------------------------------------------------------------------------------
 
     @property
     def keeps_room(self) -> bool:
-        """Whether what an admitted job still lacks of its minimum counts in its queue."""
-        if self.barred or self.released:
+        """True if its queue counts what an admitted job still lacks of its minimum."""
+        if self.blocked or self.released:
             return False
         return self.phase == INQUEUE or (self.phase == RUNNING and self.placed_count >= self.spec.min_available)
 
     @property
     def counted_minimum(self) -> Resources | None:
-        """What counts of the minimum that the PodGroup states; None when it states none.
+        """Return the part of the PodGroup's stated minimum that counts; None without one.
 
-        Before there are pods all of it counts. Then at most what the pods request, and the largest request once more
-        for each pod that is missing of ``min_available`` (*ours*; Volcano believes the PodGroup). Gated pods, pods
-        that are being deleted or belong to another scheduler, and ``hopeless`` ones count nothing.
+        Before there are pods all of it counts. Then at most the request of the pods, and the largest request once more
+        for each pod that is missing of ``min_available`` (*ours*; Volcano believes the PodGroup). Gated pods,
+        terminating pods, pods of another scheduler, and ``unplaceable`` ones count nothing.
         """
         stated = self.spec.min_resources
         if stated is None or not self.tasks:
@@ -235,11 +235,15 @@ class JobInfo:
         total, largest = dict(self.allocated), dict[str, int]()
         if all(total.get(name, 0) >= amount for name, amount in stated.items()):
             return stated
-        hopeless = self.hopeless
+        unplaceable = self.unplaceable
         alike: dict[PodTemplate, int] = {}
         for task in self.waiting.values():  # as counts_in_minimum, for many
             spec = task.spec
-            if spec.ours and not (spec.gated or spec.terminating) and (not hopeless or task.uid not in hopeless):
+            if (
+                spec.is_managed
+                and not (spec.gated or spec.terminating)
+                and (not unplaceable or task.uid not in unplaceable)
+            ):
                 alike[task.template] = alike.get(task.template, 0) + 1
         if missing or self.pipelined_count:
             for task in self.tasks.values():
@@ -253,11 +257,11 @@ class JobInfo:
         return stated.minimum({name: amount + missing * largest.get(name, 0) for name, amount in total.items()})
 
     def counts_in_minimum(self, task: TaskInfo) -> bool:
-        """Whether what a member requests counts in the job's minimum: see ``counted_minimum``."""
+        """True if the request of a member counts in the job's minimum: see ``counted_minimum``."""
         if IS_ALLOCATED[task.status] or task.status is TaskStatus.PIPELINED:
             return True
         is_waiting = task.status is TaskStatus.PENDING and task.spec.may_be_placed
-        return is_waiting and task.uid not in self.hopeless
+        return is_waiting and task.uid not in self.unplaceable
 
     # -- trying again -----------------------------------------------------------------------------------------------
 
@@ -338,7 +342,7 @@ class JobInfo:
 
     @property
     def highest_pod_priority(self) -> int:
-        """The highest priority among the pods of the job that have not finished, as the API server has it."""
+        """Return the highest priority among its unfinished pods, as the API server has it."""
         if self.highest is None:
             alive = (task.spec.pod_priority for task in self.tasks.values() if not IS_FINISHED[task.status])
             self.highest = max(alive, default=0)
@@ -358,19 +362,19 @@ class JobInfo:
 
     @property
     def is_ready(self) -> bool:
-        """Whether enough members hold room for the gang to start; pending best-effort members count as ready."""
+        """True if enough members hold room for the gang to start; pending best-effort members count as ready."""
         return self.ready_count + self.pending_best_effort >= self.spec.min_available
 
     @property
     def is_pipelined(self) -> bool:
-        """Whether the gang could start once the room it waits for is free."""
+        """True if the gang could start once the room it waits for is free."""
         return self.ready_count + self.pending_best_effort + self.pipelined_count >= self.spec.min_available
 
     @property
     def is_starving(self) -> bool:
-        """Whether the gang has neither room nor a promise of room for its minimum.
+        """True if allocated and pipelined members are fewer than its minimum.
 
-        A native group wants room for all of its members, the minimum is what it starts with.
+        A native group wants room for all of its members; the minimum is only what it starts with.
         """
         if self.spec.native is not None:
             return next(self.schedulable(), None) is not None
@@ -378,19 +382,19 @@ class JobInfo:
 
     @property
     def judges_roles(self) -> bool:
-        """Whether the per-role minima are looked at: they are skipped when they ask for more than the job does."""
+        """True if the minima per role count: they are skipped if their sum exceeds the job's minimum."""
         return bool(self.spec.min_roles) and self.spec.min_available >= sum(self.spec.min_roles.values())
 
     def roles_ready(self) -> bool:
-        """Whether every role has its minimum of members with room."""
+        """True if every role has its minimum of members with room."""
         return not self.judges_roles or self._reach_minima(self._by_role(_counts_as_ready))
 
     def roles_pipelined(self) -> bool:
-        """Whether every role has its minimum of members with room or a promise of it."""
+        """True if every role has its minimum of allocated or pipelined members."""
         return not self.judges_roles or self._reach_minima(self._by_role(_counts_as_pipelined))
 
     def roles_valid(self, absent: Container[str] = ()) -> bool:
-        """Whether every role with a minimum has enough members that can work at all, without those of these uids."""
+        """True if every role with a minimum has enough members that can run at all, without those of these uids."""
         if not self.judges_roles:
             return True
         return self._reach_minima(self._by_role(lambda task: IS_VALID[task.status] and task.uid not in absent))
@@ -420,15 +424,23 @@ class JobInfo:
         return all(found.get(role, 0) >= least for role, least in self.spec.min_roles.items())
 
     def schedulable(self) -> Iterator[TaskInfo]:
-        """Members of ours that wait for a node and are neither gated, nor being deleted, nor in back-off."""
+        """Return waiting members of volsched's that are neither gated, terminating, nor in back-off."""
         return (
             task
             for task in self.waiting.values()
-            if (spec := task.spec).ours and not (spec.gated or spec.terminating or task.backing_off)
+            if (spec := task.spec).is_managed and not (spec.gated or spec.terminating or task.backing_off)
         )
 
     if not TYPE_CHECKING:  # a type checker finds the former names itself
-        __getattr__ = former_attributes(JobProperties)
+        __getattr__ = former_attributes(
+            JobProperties,
+            {
+                "barred": "blocked",
+                "fitting": "placed_in_last_try",
+                "hollow": "superseded",
+                "hopeless": "unplaceable",
+            },
+        )
 
     def __repr__(self) -> str:
         return f"<Job {self.key} {self.phase or '-'} {self.ready_count}/{self.spec.min_available} of {len(self.tasks)}>"

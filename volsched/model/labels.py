@@ -1,6 +1,6 @@
-"""How much is kept of the labels, owners and finalizers of objects: what a rule reads, up to a bound.
+"""Bounds for the labels, owners and finalizers that are kept of objects.
 
-The API server bounds neither how many labels an object has nor how many owners and finalizers. A tenant may write a
+The API server bounds neither the number of labels of an object nor that of owners and finalizers. A tenant may write a
 megabyte of them into a pod that has a node already, which counts whatever it weighs.
 """
 
@@ -24,7 +24,7 @@ _LONGEST: Final = 253 + 1 + 63 + 63
 """Characters of a label, by the API server's rules."""
 
 _FEW: Final = MOST_LABELS // _LONGEST
-"""So many labels are never too long."""
+"""A number of labels that is never too long."""
 
 _WITHOUT: Final = frozenset(
     {
@@ -40,7 +40,7 @@ _WITHOUT: Final = frozenset(
 
 
 def kept(labels: dict[str, str]) -> dict[str, str]:
-    """Return the labels of an object that are looked at: all, or the first ones by key of too many."""
+    """Return the labels of an object that are read: all, or the first ones by key of too many."""
     if len(labels) <= _FEW or _fitting(labels) == len(labels):
         return labels
     return {key: labels[key] for key in islice(sorted(labels), _fitting(labels))}
@@ -52,10 +52,10 @@ def are_too_many(labels: dict[str, str]) -> bool:
 
 
 def trim(kind: str, found: api.ApiObject) -> None:
-    """Take out of the metadata of an object that nobody else has what is not looked at.
+    """Drop labels, owners and finalizers that are not read from the metadata of an object without other users.
 
-    Of too many labels one more stays than is looked at, by which it is seen that there were too many. Those of nodes,
-    namespaces and queues all stay: tenants do not write them, and node-feature-discovery alone may write 8192.
+    Of too many labels one more is kept than is read, to show that there were too many. Those of nodes, namespaces and
+    queues all stay: tenants do not write them, and node-feature-discovery alone may write 8192.
     """
     meta = found.metadata
     if kind in _WITHOUT:
@@ -71,7 +71,7 @@ def trim(kind: str, found: api.ApiObject) -> None:
 
 
 def is_without_devices(claim: Any) -> bool:
-    """Whether a ResourceClaim is not allocated: when it is, all its finalizers are written again beside ours."""
+    """True if a ResourceClaim is not allocated: its allocation writes all finalizers again beside ours."""
     return claim.status.allocation is None
 
 

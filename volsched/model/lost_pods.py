@@ -1,6 +1,6 @@
-"""What is stated, and remembered, of a gang that has lost pods: the condition ``LostPods`` of its PodGroup.
+"""The condition ``LostPods`` of a PodGroup whose gang has lost pods.
 
-Its message is for people, and whoever leads next reads from it for which pods room is kept on which nodes until when.
+Its message is for people. A new leader reads from it the pods for which room is kept, their nodes, and until when.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ class LostPod(NamedTuple):
 
 def condition_of(lost: Iterable[LostPod]) -> PodGroupCondition:
     """Return the condition of a gang that has lost pods, with those for which room is kept."""
-    told = ", ".join(f"{pod} on node {node} {_how_long(until)}" for pod, node, until in lost)
-    message = f"{_BEGINNING}{f'{_ROOM}{told}' if told else _NO_ROOM}"
+    listed = ", ".join(f"{pod} on node {node} {_how_long(until)}" for pod, node, until in lost)
+    message = f"{_BEGINNING}{f'{_ROOM}{listed}' if listed else _NO_ROOM}"
     return PodGroupCondition(LOST_PODS, "True", LOST_PODS, message)
 
 
 def lost_pods_in(condition: PodGroupCondition) -> list[LostPod]:
-    """Return the pods for which room is kept as a condition states it; none if it is another one."""
+    """Return the pods for which room is kept, from a condition; none for other conditions."""
     if condition.type != LOST_PODS or not condition.message.startswith(f"{_BEGINNING}{_ROOM}"):
         return []
     found = _pattern().findall(condition.message)

@@ -1,6 +1,6 @@
-"""Whoever keeps an account over the cluster hears of its changes, instead of recounting.
+"""Observers follow the changes of the cluster, so that accounts need not recount.
 
-There are many moves, and few observers care for most of them: whom to tell of a template's tasks is found out once.
+There are many moves, and few observers follow most of them: the observers of a template are looked up once.
 """
 
 from __future__ import annotations
@@ -37,31 +37,31 @@ class Observer:
         """
 
     def run_allocated(self, tasks: Sequence[TaskInfo]) -> None:
-        """Hear that equal tasks of one job, one or more, which waited without a node, have just been allocated."""
+        """Handle that one or more equal tasks of one job, pending without a node, were allocated."""
         for task in tasks:
             self.task_moved(task, TaskStatus.PENDING, None)
 
     def task_annotated(self, task: TaskInfo) -> None:
-        """``task`` has a node and other annotations, or what its Binding carried is shown for the first time."""
+        """Handle that a task with a node has other annotations, or first shows those of its Binding."""
 
     def task_ungated(self, task: TaskInfo, *, counts: bool) -> None:
-        """``task`` has no node and counts in its queue from now on, since its gate was lifted; or no longer.
+        """Handle that a task without a node counts in its queue since its gate was lifted, or no longer.
 
-        Told beside its moves: it ceases to count before it gets a node, and does so again once it has lost that.
+        It ceases to count before it gets a node, and counts again after it has lost the node.
         """
 
     def task_started(self, task: TaskInfo) -> None:
-        """``task`` was bound, and its pod runs now; told once for each pod, when the API server shows it.
+        """Handle that a bound task's pod runs now; called once for each pod, when the API server shows it.
 
-        What came before this account is its own to read: of a pod that ran when the account was made, or when this
-        process first saw it, nothing is told. One that was bound then is told of, whoever bound it. Nothing is told of
-        a pod that was being deleted, or had ended, when it was first seen to have started.
+        It is not called for pods that already ran when the observer was added, or when this process first saw them; the
+        observer reads these itself. It is called for a pod that was bound then, by whichever scheduler. It is not
+        called for a pod that was terminating, or had ended, when it was first seen to have started.
         """
 
     def task_lost(self, task: TaskInfo) -> None:
-        """``task`` is about to leave ``task.node``: its pod is gone without having ended, or has failed.
+        """Handle that a task is about to leave ``task.node``: its pod is gone without having ended, or has failed.
 
-        Not told of pods whose node was gone before. ``task.evicted`` states whether it was evicted for another.
+        It is not called for pods whose node was gone before. ``task.evicted`` tells whether it was evicted for another.
         """
 
     def node_changed(self, node: NodeInfo, before: NodeProperties | None) -> None:
@@ -71,14 +71,17 @@ class Observer:
         """``node`` is gone; its tasks have been moved away already."""
 
     def job_changed(self, job: JobInfo, *, gone: bool) -> None:
-        """``job`` came, went (``gone``), or changed spec, phase, queue or members; tasks' moves are told one by one."""
+        """Handle that a job came, went (``gone``), or changed spec, phase, queue or members.
+
+        Moves of its tasks have their own calls.
+        """
 
     def queue_changed(self, queue: QueueInfo, *, gone: bool) -> None:
-        """``queue`` is new, changed in what its object states, or went (``gone``); what it holds is told by moves."""
+        """Handle that a queue is new, changed its properties, or went (``gone``); moves have their own calls."""
 
 
 class Observers:
-    """All observers of a cluster. ``lost`` are the failures of those that are told nothing more."""
+    """All observers of a cluster. ``lost`` are the failures of observers that are no longer notified."""
 
     def __init__(self) -> None:
         self.lost: dict[int, Exception] = {}
@@ -90,7 +93,7 @@ class Observers:
         return iter(self._all)
 
     def add(self, observer: Observer) -> None:
-        """Tell ``observer`` of every later change. What stands already is its own to read."""
+        """Notify ``observer`` of every later change. It reads the present state itself."""
         self._set((*self._all, observer))
 
     def remove(self, observer: Observer) -> None:
@@ -103,31 +106,31 @@ class Observers:
         self._of_template.clear()
 
     def lose(self, observer: Observer, error: Exception) -> None:
-        """Tell an observer nothing more, as it has failed: what it keeps is not right any more."""
+        """Stop notifying an observer that failed: its account is wrong now."""
         self.lost[id(observer)] = error
         self.remove(observer)
 
-    def tell(self, tell: Callable[[Observer], None]) -> None:
+    def notify(self, notify: Callable[[Observer], None]) -> None:
         """Tell all of a change; one that fails is lost, the others hear of it."""
-        self._tell(self._all, tell)
+        self._notify(self._all, notify)
 
-    def tell_of_job(self, job: JobInfo, *, gone: bool = False) -> None:
+    def notify_job(self, job: JobInfo, *, gone: bool = False) -> None:
         """Tell those who care that a job came, changed or went."""
-        self._tell(self._of_jobs, lambda observer: observer.job_changed(job, gone=gone))
+        self._notify(self._of_jobs, lambda observer: observer.job_changed(job, gone=gone))
 
-    def tell_of_annotations(self, task: TaskInfo) -> bool:
+    def notify_annotations(self, task: TaskInfo) -> bool:
         """Tell those who care that a task shows other annotations; whether there is any."""
         told = self._following(task, "task_annotated")
-        self._tell(told, lambda observer: observer.task_annotated(task))
+        self._notify(told, lambda observer: observer.task_annotated(task))
         return bool(told)
 
-    def tell_of_start(self, task: TaskInfo) -> None:
+    def notify_started(self, task: TaskInfo) -> None:
         """Tell those who care that a task's pod has started."""
-        self._tell(self._following(task, "task_started"), lambda observer: observer.task_started(task))
+        self._notify(self._following(task, "task_started"), lambda observer: observer.task_started(task))
 
-    def tell_of_loss(self, task: TaskInfo) -> None:
-        """Tell those who care that a task's pod is gone or has failed; it still stands where it was."""
-        self._tell(self._following(task, "task_lost"), lambda observer: observer.task_lost(task))
+    def notify_lost(self, task: TaskInfo) -> None:
+        """Notify observers that a task's pod is gone or has failed; it still has its status and node."""
+        self._notify(self._following(task, "task_lost"), lambda observer: observer.task_lost(task))
 
     def _following(self, task: TaskInfo, method: str) -> tuple[Observer, ...]:
         """Return who overrides a method and follows tasks of this template."""
@@ -142,15 +145,15 @@ class Observers:
             self.lose(observer, error)
             return False
 
-    def _tell(self, observers: tuple[Observer, ...], tell: Callable[[Observer], None]) -> None:
+    def _notify(self, observers: tuple[Observer, ...], notify: Callable[[Observer], None]) -> None:
         for observer in observers:
             try:
-                tell(observer)
+                notify(observer)
             except Exception as error:
                 self.lose(observer, error)
 
     def of_moves(self, template: PodTemplate) -> tuple[Observer, ...]:
-        """Whom to tell when a task of this template moved."""
+        """Return the observers of moves of this template's tasks."""
         found = self._of_template.get(template.id)
         if found is None:
             found = self._of_template[template.id] = tuple(
@@ -159,5 +162,5 @@ class Observers:
         return found
 
     def forget(self, template: PodTemplate) -> None:
-        """Drop what is remembered of a template that no task has any more."""
+        """Drop data about a template without tasks."""
         self._of_template.pop(template.id, None)

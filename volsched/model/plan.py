@@ -1,6 +1,6 @@
-"""What a session wants done outside: the steps that an executor carries out, in the order given.
+"""The plan of a session: steps that an executor carries out, in the order given.
 
-The core decides and never acts. A step holds everything that its write needs, so that it stays true when the mirror
+The core decides and does not act. A step holds everything that its write needs, so that it stays true when the mirror
 has moved on.
 """
 
@@ -18,7 +18,7 @@ from volsched.model.queues.queue import QueuePast
 
 
 class VolumeWrite(msgspec.Struct, frozen=True, gc=False):
-    """What must be written about a claim, and then be seen to have come true, before its pod is bound.
+    """The write to a PersistentVolumeClaim or its volume that is needed before its pod is bound.
 
     ``static``: the PersistentVolume ``volume`` gets a claimRef to the claim (and the annotation
     ``pv.kubernetes.io/bound-by-controller`` unless its user had named the claim). ``dynamic``: the claim gets the
@@ -36,7 +36,7 @@ class VolumeWrite(msgspec.Struct, frozen=True, gc=False):
 
 
 class ExtendedClaim(msgspec.Struct, frozen=True, gc=False):
-    """The ResourceClaim that has to be made for a pod's extended resources (KEP 5004), and who uses what of it.
+    """The ResourceClaim to be made for a pod's extended resources (KEP 5004), and the containers that use it.
 
     ``mappings`` are (container, resource, request) for ``status.extendedResourceClaimStatus`` of the pod.
     """
@@ -47,11 +47,11 @@ class ExtendedClaim(msgspec.Struct, frozen=True, gc=False):
 
 
 class ClaimWrite(msgspec.Struct, frozen=True, gc=False):
-    """What must be written about a ResourceClaim before a pod that uses it is bound.
+    """The writes to a ResourceClaim that are needed before a pod that uses it is bound.
 
     The claim is reserved for the pod, or for its group. With an ``allocation`` it gets that too, unless another pod of
     the same job has written it already; without one it must have one. With ``made`` the claim is made first, and
-    ``uid`` only stands for it until then. Then the binding conditions of its devices must come true.
+    ``uid`` is only a placeholder until then. Then the binding conditions of its devices must come true.
     """
 
     claim: str
@@ -85,10 +85,10 @@ class Bind(msgspec.Struct, frozen=True, gc=False):
 
 
 class ReleaseClaim(msgspec.Struct, frozen=True, gc=False):
-    """Take from a ResourceClaim what it was given: no node that has room for its pod can use that.
+    """Remove the allocation of a ResourceClaim: no node with room for its pod can use it.
 
-    It is left alone when it is by now reserved for anybody but ``pod``. ``delete``: it was made for extended
-    resources of that pod, in an attempt that came to nothing, and goes altogether.
+    Nothing is written if it is reserved for another pod than ``pod`` by now. ``delete``: it was made for extended
+    resources of that pod, in a failed attempt, and is deleted.
     """
 
     uid: str
@@ -108,7 +108,7 @@ class LiftGate(msgspec.Struct, frozen=True, gc=False):
 
 
 EVICTED: Final = "volsched.io/Evicted"
-"""The condition of a pod that states which session evicted it: pods of one session have the same message."""
+"""The condition of an evicted pod with the session; pods of one session have the same message."""
 
 
 class Evict(msgspec.Struct, frozen=True, gc=False):
@@ -140,7 +140,7 @@ class WriteGroupStatus(msgspec.Struct, frozen=True, gc=False):
 
 
 class WriteNativeStatus(msgspec.Struct, frozen=True, gc=False):
-    """Write the conditions of a PodGroup of scheduling.k8s.io: whether it was placed, and what it was promised."""
+    """Write the conditions of a PodGroup of scheduling.k8s.io: whether it was placed, and its reservation."""
 
     uid: str
     namespace: str
@@ -151,9 +151,9 @@ class WriteNativeStatus(msgspec.Struct, frozen=True, gc=False):
 
 
 class WriteQueueStatus(msgspec.Struct, frozen=True, gc=False):
-    """Write what the pods of a Queue and of those below it hold (``status.allocated``), as Kubernetes quantities.
+    """Write the used amounts of a Queue and of those below it (``status.allocated``), as Kubernetes quantities.
 
-    ``past``: what it used over time (``status.usage``), None when nobody counts that.
+    ``past``: its usage over time (``status.usage``), None if it is not counted.
     """
 
     uid: str
@@ -176,7 +176,7 @@ class WritePodCondition(msgspec.Struct, frozen=True, gc=False):
 class RecordEvent(msgspec.Struct, frozen=True, gc=False):
     """Record an Event on an object. ``namespace`` is empty for an object without a namespace.
 
-    With ``each`` no later message takes its place: what has happened is told, and not how things stand.
+    With ``each`` no later message replaces it: it reports something that happened, not a state.
     """
 
     kind: str

@@ -1,7 +1,7 @@
-"""What is stated, and remembered, of a reservation: the condition ``Reserved`` of a PodGroup.
+"""The condition ``Reserved`` of a PodGroup: its reservation.
 
-A condition, as whoever may make PodGroups may annotate them, and would hold nodes for ever. Its message is for people,
-and whoever leads next reads from it who was promised what, and when.
+It is a condition, since users who may make PodGroups may annotate them, and could hold nodes for ever. Its message is
+for people; a new leader reads from it the jobs with reservations, their starts and their nodes.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ EXPECTED_DURATION: Final = "volsched.io/expected-duration"
 """Annotation of a PodGroup or pod: how long it runs, as Go writes durations."""
 
 DEFAULT_DURATION: Final = "volsched.io/default-duration"
-"""Annotation of a Queue: how long those of its pods are thought to run that declare nothing."""
+"""Annotation of a Queue: the expected duration of its pods that declare none."""
 
 RESERVE_AFTER: Final = "volsched.io/reserve-after"
-"""Annotation of a Queue: how long its jobs wait before nodes are held for them, at most as long as is configured.
+"""Annotation of a Queue: how long its jobs wait before nodes are held for them, at most the configured time.
 
-On a PodGroup: how long that waits, at least as long as its queue says."""
+On a PodGroup: how long it waits, at least as long as its queue says.
+"""
 
 RESERVED: Final = "Reserved"
 """The type of the condition, its reason, and the reason of Events about it."""
@@ -37,8 +38,8 @@ _MESSAGE: Final = (
 _PAUSED: Final = rf"no nodes are held for its namespace before ({_TIME}), for (\d{{1,9}}) seconds"
 
 
-class Promise(NamedTuple):
-    """What a job was promised: when that was stated, its start (None: not known), both in seconds, and its nodes."""
+class StatedReservation(NamedTuple):
+    """A reservation: the time of its statement, its start (None: not known), both in seconds, and its nodes."""
 
     at: float
     start: float | None
@@ -46,7 +47,7 @@ class Promise(NamedTuple):
 
 
 def stamp(seconds: float) -> str:
-    """Return a time as RFC 3339, rounded up to whole seconds: a promise is not made for earlier than it is meant."""
+    """Return a time as RFC 3339, rounded up to whole seconds, so that a start is not promised too early."""
     return datetime.fromtimestamp(math.ceil(seconds), UTC).strftime(_STAMP)
 
 
@@ -57,29 +58,29 @@ def condition_of(at: float, start: float | None, nodes: Sequence[str]) -> PodGro
     return PodGroupCondition(RESERVED, "True", RESERVED, message)
 
 
-def promise_in(text: str) -> Promise | None:
+def stated_reservation_in(text: str) -> StatedReservation | None:
     """Read a promise from the message of a condition; None when it states none."""
     found = re.fullmatch(_MESSAGE, text)
     if found is None:
         return None
     at, start, nodes = found.groups()
-    return Promise(_seconds(at), _seconds(start) if start else None, tuple(nodes.split(", ")))
+    return StatedReservation(_seconds(at), _seconds(start) if start else None, tuple(nodes.split(", ")))
 
 
-def promise_of(job: JobInfo) -> Promise | None:
+def stated_reservation_of(job: JobInfo) -> StatedReservation | None:
     """Return what a job's PodGroup states that it was promised."""
     conditions = (c for c in job.conditions if c.type == RESERVED and c.status == "True")
-    return next((promise for c in conditions if (promise := promise_in(c.message)) is not None), None)
+    return next((promise for c in conditions if (promise := stated_reservation_in(c.message)) is not None), None)
 
 
 def paused(job: JobInfo, until: float, seconds: float) -> tuple[PodGroupCondition, ...]:
-    """Return a job's conditions once nodes were held for it in vain: none are for so many seconds."""
+    """Return a job's conditions after nodes were held in vain: none are held for so many seconds."""
     message = f"no nodes are held for its namespace before {stamp(until)}, for {math.ceil(seconds)} seconds"
     return with_condition(job.conditions, PodGroupCondition(RESERVED, "False", "DrainPaused", message))
 
 
 def pause_of(job: JobInfo) -> tuple[float, float] | None:
-    """Return until when no nodes are held for a job's namespace as its PodGroup states, and the pause in seconds."""
+    """Return the end of the pause in which no nodes are held for a job's namespace, and its length in seconds."""
     condition = next((c for c in job.conditions if c.type == RESERVED and c.status == "False"), None)
     return pause_in(condition.message) if condition is not None else None
 
@@ -90,12 +91,12 @@ def pause_in(text: str) -> tuple[float, float] | None:
     return (_seconds(found[1]), float(found[2])) if found is not None else None
 
 
-def without_promise(job: JobInfo) -> tuple[PodGroupCondition, ...]:
+def without_reservation(job: JobInfo) -> tuple[PodGroupCondition, ...]:
     """Return a job's conditions once no nodes are held for it.
 
     A native group's condition stays, as False: conditions of that kind are merged by type and cannot be left out.
     """
-    if job.is_native and promise_of(job) is not None:
+    if job.is_native and stated_reservation_of(job) is not None:
         ended = PodGroupCondition(RESERVED, "False", "NotReserved", "no nodes are held for the pod group")
         return with_condition(job.conditions, ended)
     return tuple(condition for condition in job.conditions if condition.type != RESERVED or job.is_native)

@@ -1,8 +1,8 @@
-"""Label selectors and node selectors, parsed once and asked often.
+"""Label selectors and node selectors, parsed once and evaluated often.
 
 Meaning: apimachinery `labels.Requirement.Matches` and `metav1.LabelSelectorAsSelector`; for nodes component-helpers
-`nodeaffinity`. What cannot be parsed is a FieldError, so that a pod is refused with that reason: it is never placed by
-leaving one of its rules out.
+`nodeaffinity`. A selector that cannot be parsed is a FieldError, and refuses its pod: no pod is placed with one of its
+rules left out.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -94,7 +94,7 @@ class LabelSelector(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no conditions and so matches everything."""
+        """True if it has no conditions and so matches everything."""
         return not (self.equal or self.requirements or self.matches_nothing)
 
     def matches(self, labels: Mapping[str, str]) -> bool:
@@ -121,8 +121,8 @@ class LabelSelector(msgspec.Struct, frozen=True, gc=False):
     ) -> "LabelSelector":
         """Merge a pod's own values of some labels in, as the API server does when it admits the pod.
 
-        A key that is already bound in that way stays as it is: the API server has done it, and what the pod stated when
-        it was admitted holds even if its labels changed since. A selector that matches nothing stays so.
+        A key that is already merged stays as it is: the API server has done it, and the labels at admission hold even
+        if they changed since. A selector that matches nothing stays so.
         """
         if self.matches_nothing:
             return self
@@ -146,7 +146,7 @@ EVERYTHING: Final = LabelSelector()
 
 
 class NodeTerm(msgspec.Struct, frozen=True, gc=False):
-    """Conditions on a node's labels and on its name that must all hold; a term without any matches no node."""
+    """Conditions on a node's labels and on its name that must all hold; a term without conditions matches no node."""
 
     labels: tuple[Requirement, ...] = ()
     names: tuple[str, ...] = ()
@@ -166,7 +166,7 @@ class NodeTerm(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no conditions and so matches no node."""
+        """True if it has no conditions and so matches no node."""
         return not (self.labels or self.names or self.not_names)
 
     def matches(self, name: str, labels: Mapping[str, str]) -> bool:
@@ -207,7 +207,7 @@ class NodeSelector(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_empty(self) -> bool:
-        """Whether every node will do."""
+        """True if it matches every node."""
         return not self.labels and self.terms is None
 
     def matches(self, name: str, labels: Mapping[str, str]) -> bool:

@@ -1,7 +1,7 @@
-"""Where a task stands, and what each standing means for counts and room.
+"""The statuses of tasks, and what each means for counts and room.
 
-The names and groups are Volcano's (its task status model); two more things are defined here once so that nobody
-repeats them: what a status takes on its node, and whether it counts towards a gang's minimum.
+The names and groups are Volcano's (its task status model). Two more things are defined only here: what a status takes
+on its node, and whether it counts towards a gang's minimum.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ class TaskStatus(IntEnum):
     """The life of a task as the scheduler sees it."""
 
     PENDING = 0
-    """Nobody has chosen a node."""
+    """The task has no node."""
     ALLOCATED = 1
     """This session chose a node that has room now; nothing is written yet."""
     PIPELINED = 2
@@ -50,7 +50,7 @@ IS_ALLOCATED = _flags(_S.ALLOCATED, _S.BINDING, _S.BOUND, _S.RUNNING)
 """Indexed by status: the task is charged to its queue and counts as placed."""
 
 IS_CHOSEN = _flags(_S.ALLOCATED, _S.PIPELINED, _S.BINDING, _S.BOUND, _S.RUNNING)
-"""Indexed by status: placed, or promised room: what quotas are compared with, so that no promise exceeds one."""
+"""Indexed by status: placed or pipelined. Quotas compare with these, so that no promise exceeds one."""
 
 IS_READY = _flags(_S.ALLOCATED, _S.BINDING, _S.BOUND, _S.RUNNING, _S.SUCCEEDED)
 """Indexed by status: the task counts towards its gang's minimum."""

@@ -19,9 +19,9 @@ CLAIM_ANNOTATIONS: Final[tuple[str, ...]] = (SELECTED_NODE, BIND_COMPLETED, OLD_
 class Storage:
     """Claims by ``namespace/name``, everything else by name.
 
-    ``version`` changes with every change of any of them; ``since`` states what changed. ``assumed`` holds the volume
-    (or, for a claim that a provisioner must serve, an empty name) that a task placed by us is about to take: claim key
-    -> (volume, node).
+    ``version`` grows with every change of any of them; ``since`` returns the changes. ``assumed`` holds the volume (or,
+    for a claim that a provisioner must serve, an empty name) that a task placed by us is about to take: claim key ->
+    (volume, node).
     """
 
     claims: dict[str, api.PersistentVolumeClaim] = field(default_factory=dict)

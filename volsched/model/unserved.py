@@ -1,10 +1,10 @@
-"""What Volcano knows and volsched does not: rules without which a job must not be placed, and wishes that are ignored.
+"""Rules of Volcano that volsched does not know: hard ones refuse the job, others are ignored.
 
-A job waits that states a hard rule which volsched cannot keep. Hard is a network topology that does not state ``mode:
-soft``: that is the default of Volcano's CRD. It is a `subGroupPolicy`, too, whose subgroups have to start whole, or of
-which there is a minimum. A subgroup of one pod is whole as soon as it is placed.
+A job with a hard rule waits. Hard is a network topology without ``mode: soft`` (the default of Volcano's CRD), and a
+`subGroupPolicy` whose subgroups have to start whole, or which has a minimum of subgroups. A subgroup of one pod is
+whole as soon as it is placed.
 
-What has no effect in volsched is warned of where it is read: node groups of queues, NUMA policies, revocable zones.
+Settings without effect cause warnings where they are read: node groups of queues, NUMA policies, revocable zones.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from volsched.model.verdict import Scope, Step, Verdict
 NETWORK_TOPOLOGY: Final = "NetworkTopologyUnknown"
 SUB_GROUPS: Final = "SubGroupsUnknown"
 REASONS: Final = frozenset({NETWORK_TOPOLOGY, SUB_GROUPS})
-"""Why a job waits that states such a rule: the reasons of its refusals."""
+"""The reasons of the refusals of jobs with such rules."""
 
 NUMA_POLICY: Final = "volcano.sh/numa-topology-policy"
 REVOCABLE_ZONE: Final = "volcano.sh/revocable-zone"
@@ -38,7 +38,7 @@ class UnservedRule(NamedTuple):
 
 
 def refusal_of(label: str, spec: api.PodGroupSpec) -> Verdict | None:
-    """Why the PodGroup of this ``namespace/name`` has to wait; None when volsched keeps all that it states."""
+    """Return why the PodGroup of this ``namespace/name`` has to wait; None if volsched keeps all of its rules."""
     rule = next(rules_of_group(spec), None)
     if rule is None:
         return None
@@ -56,7 +56,7 @@ def rules_of_group(spec: api.PodGroupSpec) -> Iterator[UnservedRule]:
 
 
 def rules_of_job(spec: api.JobSpec) -> Iterator[UnservedRule]:
-    """Yield the rules of a Volcano Job, whose PodGroup has them from it, that volsched cannot keep."""
+    """Yield the rules of a Volcano Job, and so of its PodGroup, that volsched cannot keep."""
     yield from _topology("spec.networkTopology", spec.network_topology)
     for number, task in enumerate(spec.tasks):
         if task.partition_policy is not None:
@@ -65,7 +65,7 @@ def rules_of_job(spec: api.JobSpec) -> Iterator[UnservedRule]:
 
 
 def is_hard(topology: api.NetworkTopology | None) -> bool:
-    """Whether pods may only be placed by a topology: there is one, and it does not state that it is soft."""
+    """True if pods may only be placed by a topology: there is one, and it is not soft."""
     return topology is not None and topology.mode != _SOFT
 
 

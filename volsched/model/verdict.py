@@ -1,4 +1,4 @@
-"""Why something was refused: one value from which events, conditions, log lines and `pending` are all rendered."""
+"""A refusal: one value from which Events, conditions, log lines and `pending` are made."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -15,14 +15,14 @@ LONGEST_MESSAGE: Final = 1000
 COMMONEST: Final = 3
 
 DETAILED: Final = 3
-"""A reason that so many nodes have at most is told with the numbers of each."""
+"""The most nodes for which a reason lists the amounts of each."""
 
 BINDER: Final = "binder"
 """In the place of a plugin's name: the API server refused what had been decided."""
 
 
 FITTING: Final = "predicates"
-"""The plugin that is named for nodes without room: amounts are compared by the engine, in Volcano by this plugin."""
+"""The plugin that is named for nodes without room: here the engine compares amounts, in Volcano this plugin."""
 
 
 class Step(StrEnum):
@@ -41,11 +41,11 @@ class Step(StrEnum):
 
 
 class ConditionReason(StrEnum):
-    """What a waiting pod waits for, as the reason of its condition ``PodScheduled=False``: one for each step or cause.
+    """The reason of a waiting pod's condition ``PodScheduled=False``: one for each step or cause.
 
     cluster-autoscaler and Karpenter make nodes for pods whose reason is Unschedulable, and for no others (the former in
-    the lister of its unschedulable pods, the latter where it asks which pods are provisionable). So only what more
-    nodes would help has that one.
+    the lister of its unschedulable pods, the latter where it asks which pods are provisionable). So only pods that more
+    nodes would help have that one.
     """
 
     UNSCHEDULABLE = "Unschedulable"
@@ -76,11 +76,11 @@ _REASONS: Final[Mapping[Step, ConditionReason]] = {
     Step.GATED: ConditionReason.SCHEDULING_GATED,
     Step.INVALID: ConditionReason.INVALID_FIELD,
 }
-"""What a refusal at each step means to whoever reads conditions, unless it names another."""
+"""The condition reason of a refusal at each step, unless the refusal names another."""
 
 
 class Scope(StrEnum):
-    """What the refusal is about: others in the same scope would be refused for the same reason."""
+    """The subject of the refusal: others in the same scope would be refused for the same reason."""
 
     QUEUE = "queue"
     JOB = "job"
@@ -98,7 +98,7 @@ class Shortfall(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def total(self) -> int:
-        """What would be used if the request were granted."""
+        """Return the used amount if the request were granted."""
         return self.used + self.requested
 
     def human(self) -> dict[str, str]:
@@ -132,7 +132,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
     @property
     def condition_reason(self) -> ConditionReason:
-        """The reason of the pod's condition."""
+        """Return the reason of the pod's condition."""
         return self.shown_as or _REASONS[self.step]
 
     def short_message(self) -> str:
@@ -140,7 +140,7 @@ class Verdict(msgspec.Struct, frozen=True):
         return truncated(self.message)
 
     def numbers_of(self, node: str) -> str:
-        """Return the shortfalls of a node, as "gpu-1: cpu required 6, used 28, quota 32"; empty when there are none."""
+        """Return the shortfalls of a node, as "gpu-1: cpu required 6, used 28, quota 32"; empty without any."""
         numbers = (item.human() for item in self.shortfalls)
         texts = (f"{n['resource']} required {n['requested']}, used {n['used']}, quota {n['limit']}" for n in numbers)
         return f"{node}: {', '.join(texts)}" if self.shortfalls else ""
@@ -149,7 +149,7 @@ class Verdict(msgspec.Struct, frozen=True):
 class NodeRefusals:
     """Counts of the reasons for which nodes were refused, rendered as kube-scheduler's sentence.
 
-    Where few nodes have a reason that comes with numbers, these are told as well: `verdicts` are kept for them.
+    If few nodes have a reason with amounts, these are listed as well: `verdicts` are kept for them.
     """
 
     __slots__ = ("_counts", "_plugins", "_verdicts")
@@ -186,7 +186,7 @@ class NodeRefusals:
 
     @property
     def plugin(self) -> str:
-        """The plugin that refuses the most nodes, the first by name among equals."""
+        """Return the plugin that refuses the most nodes, the first by name among equals."""
         return min(self._plugins, key=lambda name: (-self._plugins[name], name), default=FITTING)
 
     def __bool__(self) -> bool:

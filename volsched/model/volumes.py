@@ -1,4 +1,4 @@
-"""PersistentVolumes and claims as objects: sizes, classes, which volume will do for a claim, and who reaches a volume.
+"""PersistentVolumes and claims as objects: sizes, classes, matching volumes, and the nodes that reach a volume.
 
 The plugin ``predicates`` decides by this, and a simulation binds by it as Kubernetes' volume controller does.
 """
@@ -20,7 +20,7 @@ WAITS = "WaitForFirstConsumer"
 UNREACHABLE = NodeSelector(terms=())
 
 BETWEEN_ZONES = "__"
-"""What stands between the values of a volume's label."""
+"""The separator of values in a volume's label."""
 
 PRESENT_ZONE_LABELS = {
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
@@ -38,7 +38,7 @@ def class_of(found: api.PersistentVolumeClaim | api.PersistentVolume) -> str:
 
 
 def is_bound(claim: api.PersistentVolumeClaim) -> bool:
-    """Whether a claim has its volume; phase Bound is written after the annotation, so either will do (*ours*)."""
+    """True if a claim has its volume; phase Bound is written after the annotation, so either will do (*ours*)."""
     complete = BIND_COMPLETED in claim.metadata.annotations or claim.status.phase == "Bound"
     return bool(claim.spec.volume_name) and complete
 
@@ -50,7 +50,7 @@ def size_of(claim: api.PersistentVolumeClaim) -> int:
 
 @dataclass(frozen=True, slots=True)
 class VolumeInfo:
-    """What matters about a PersistentVolume that somebody may bind."""
+    """The data of a PersistentVolume that may still be bound."""
 
     name: str
     capacity: int
@@ -91,7 +91,7 @@ class VolumeInfo:
 
 @dataclass(frozen=True, slots=True)
 class UnboundClaim:
-    """What a claim that is not bound asks of a volume."""
+    """The requirements of an unbound claim."""
 
     key: str
     size: int
@@ -121,7 +121,7 @@ class UnboundClaim:
 
     @property
     def shape(self) -> Hashable:
-        """What it asks for, whoever asks."""
+        """Its requirements without its name."""
         return self.size, self.mode, self.attributes_class, self.access_modes, self.selector
 
     def accepts_named(self, volume: VolumeInfo) -> bool:

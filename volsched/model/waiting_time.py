@@ -1,7 +1,7 @@
-"""How long a job may wait, by agreement: annotations of a PodGroup, or of a Volcano Job, which hands them on.
+"""The agreed waiting time of a job: annotations of a PodGroup, or of a Volcano Job, which hands them on.
 
-Volcano reads the one with its prefix first and the bare one after it (pkg/scheduler/api/job_info.go, SetPodGroup); one
-that is no time above zero counts as absent.
+Volcano reads the one with its prefix first and the bare one after it (pkg/scheduler/api/job_info.go, SetPodGroup); a
+value that is no time above zero counts as absent.
 """
 
 from __future__ import annotations

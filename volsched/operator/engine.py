@@ -1,4 +1,4 @@
-"""Turns changes into writes: keeps the store, asks the controllers about what changed, has their writes carried out."""
+"""Turns changes into writes: keeps the store, asks the controllers about changes, has their writes carried out."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from volsched.controllers.store import Key, Store
 from volsched.controllers.writes import COMMAND, GROUP, JOB, POD, QUEUE, Delete, Patch, Write
 from volsched.kube.errors import ApiError, ElsewhereError
 from volsched.kube.histogram import Histogram
-from volsched.mirror.memory_bound import Holdings, holds_something
+from volsched.mirror.memory_bound import MemoryUse, holds_something
 from volsched.model import api
 from volsched.model.plan import RecordEvent
 from volsched.model.queues.queue import ROOT
 from volsched.model.values.bounded import Size
-from volsched.operator.intake import Intake
+from volsched.operator.event_handlers import EventHandlers
 from volsched.operator.options import ControllerOptions
 from volsched.operator.work import RateLimit, WorkQueue
 from volsched.operator.writer import Writer
@@ -33,19 +33,21 @@ QUEUE_INTERVAL_SECONDS: Final = 1.0
 """The numbers of one queue are not written more often; they change with every pod. Its state is written at once."""
 
 JOB_LOOKS: Final = (6, 2.0)
-"""How often one Volcano Job is looked at: so often at once, then so often in a second. Each of its pods changes it."""
+"""The rate of looks at one Volcano Job: so many at once, then so many per second. Each of its pods changes it."""
 
 LAG_SECONDS: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 KEYS_AT_ONCE: Final = 1000
-"""Of all that is known when writing begins, so many are put into the queue before others have their turn on the loop:
-a few milliseconds."""
+"""How many keys are queued at the start of writing before others have their turn on the loop.
+
+It takes a few milliseconds.
+"""
 
 _log = structlog.get_logger(__name__)
 
 
 def is_in_use(found: api.ApiObject) -> bool:
-    """Whether something of an object runs: a Volcano Job that has begun, or a PodGroup."""
+    """True if something of an object runs: a Volcano Job that has begun, or a PodGroup."""
     return bool(found.phase) and found.phase not in _AT_REST if isinstance(found, RawJob) else holds_something(found)
 
 
@@ -54,7 +56,7 @@ _AT_REST: Final = frozenset({"Pending", "Completed", "Failed", "Terminated", "Ab
 
 
 def bytes_of(found: api.ApiObject) -> int | None:
-    """Return what is kept of a Volcano Job, by estimate: its templates as text, and what is read of them."""
+    """Return the estimated size of a kept Volcano Job: its templates as text, and its read fields."""
     return 4 * len(msgspec.json.encode(found)) if isinstance(found, RawJob) else None
 
 
@@ -63,11 +65,11 @@ _LARGE_JOB: Final = 128 << 10
 
 
 class ControllerEngine:
-    """The controllers at work. `tell` takes Events; nothing is written before `begin` and after `pause`."""
+    """The controllers at work. `record_event` takes Events; nothing is written before `begin` and after `pause`."""
 
-    def __init__(self, options: ControllerOptions, writer: Writer, tell: Callable[[RecordEvent], None]) -> None:
+    def __init__(self, options: ControllerOptions, writer: Writer, record_event: Callable[[RecordEvent], None]) -> None:
         self._options = options
-        self._tell = tell
+        self._record_event = record_event
         self._is_active = False
         self._told: dict[str, tuple[str, str]] = {}
         self._written_at: dict[str, float] = {}
@@ -76,9 +78,9 @@ class ControllerEngine:
         self.store = Store(
             self._dirty, time.time, default_queue=options.default_queue, inherit=options.inherit_owner_annotations
         )
-        self.holdings = Holdings(options.kept_bytes, is_in_use, bytes_of, _LARGE_JOB)
-        self.intake = Intake(options, self.store, tell, self._dirty, self._forget_job)
-        self.writes = Writes(writer, self.store, self.intake, options.workers)
+        self.memory_use = MemoryUse(options.kept_bytes, is_in_use, bytes_of, _LARGE_JOB)
+        self.event_handlers = EventHandlers(options, self.store, record_event, self._dirty, self._forget_job)
+        self.writes = Writes(writer, self.store, self.event_handlers, options.workers)
         self.lag = Histogram(LAG_SECONDS)
         self._controllers = {
             POD.name: self._work_on_pod,
@@ -92,15 +94,15 @@ class ControllerEngine:
 
     @property
     def is_active(self) -> bool:
-        """Whether it writes."""
+        """True if it writes."""
         return self._is_active
 
     def tables(self) -> Mapping[str, Size]:
-        """Return the sizes of what is kept here, in the store and in the queue of work."""
+        """Return the sizes of tables here, in the store and in the queue of work."""
         return {
             **self.store.tables(),
-            **self.holdings.tables(),
-            "engine.commands": lambda: len(self.intake.commands),
+            **self.memory_use.tables(),
+            "engine.commands": lambda: len(self.event_handlers.commands),
             "engine.told": lambda: len(self._told),
             "engine.paces": lambda: len(self._pace),
             "engine.written": lambda: len(self._written_at),
@@ -108,7 +110,7 @@ class ControllerEngine:
         }
 
     async def begin(self) -> None:
-        """Look at whatever changes from now on, and at everything that is known; it is found out some at a time."""
+        """Look at all later changes, and at all known objects, some at a time."""
         self._is_active = True
         self._written_at.clear()
         self.queue.wake()
@@ -119,9 +121,9 @@ class ControllerEngine:
             await asyncio.sleep(0)
 
     def _everything(self) -> Iterator[Key]:
-        yield from (Key(QUEUE.name, name) for name in self._standing_queues())
+        yield from (Key(QUEUE.name, name) for name in self._builtin_queues())
         yield from self.store.everything()
-        yield from [Key(COMMAND.name, name) for name in self.intake.commands]
+        yield from [Key(COMMAND.name, name) for name in self.event_handlers.commands]
 
     def pause(self) -> None:
         """Write nothing more."""
@@ -144,9 +146,9 @@ class ControllerEngine:
         self.queue.forget(key)
 
     def _failed(self, key: Key, error: Exception) -> None:
-        self.intake.set_aside_key(key, error)
+        self.event_handlers.quarantine_key(key, error)
 
-    def _standing_queues(self) -> tuple[str, ...]:
+    def _builtin_queues(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys((ROOT, self._options.default_queue)))
 
     def _namespace_of(self, key: Key) -> str:
@@ -155,7 +157,7 @@ class ControllerEngine:
 
     def groups_in(self, queue: str) -> int:
         """Return how many PodGroups of a queue have not completed."""
-        phases = self.store.group_ledger.phases(queue)
+        phases = self.store.pod_group_counts.phases(queue)
         return sum(phases.values()) - phases.get("completed", 0)
 
     # -- work -----------------------------------------------------------------------------------------------------
@@ -163,13 +165,13 @@ class ControllerEngine:
     async def _work(self, key: Key) -> None:
         if self._is_ours(key):
             await self._controllers[key.kind](key)
-        self.intake.understood(key)
+        self.event_handlers.understood(key)
 
     def _is_ours(self, key: Key) -> bool:
-        """Whether the controller of a kind is switched on; a Command is the business of its target's."""
+        """True if the controller of a kind is switched on; for a Command, that of its target."""
         if key.kind != COMMAND.name:
             return self._options.looks_after(key.kind)
-        command = self.intake.commands.get(key.name)
+        command = self.event_handlers.commands.get(key.name)
         kind = command.target.kind if command is not None else ""
         return kind not in (JOB.name, QUEUE.name) or self._options.looks_after(kind)
 
@@ -185,8 +187,8 @@ class ControllerEngine:
             await self.writes.all(list(reconcile_group(self.store, key.name)))
         except ApiError as error:
             if not error.is_transient:
-                for tell in failed_group(self.store, key.name, str(error)):
-                    self._tell(tell)
+                for event in failed_group(self.store, key.name, str(error)):
+                    self._record_event(event)
             raise
 
     async def _work_on_queue(self, key: Key) -> None:
@@ -194,11 +196,11 @@ class ControllerEngine:
         queue = self.store.queues.get(name)
         if queue is None:
             self._written_at.pop(name, None)
-            if name in self._standing_queues():
-                await self.writes.all([queues.standing_queue(name)])
+            if name in self._builtin_queues():
+                await self.writes.all([queues.builtin_queue(name)])
             return
         parent = self.store.queues.get(queues.parent_of(queue))
-        for write in queues.reconcile(queue, parent, self.store.group_ledger.phases(name)):
+        for write in queues.reconcile(queue, parent, self.store.pod_group_counts.phases(name)):
             left = self._written_at.get(name, -QUEUE_INTERVAL_SECONDS) + QUEUE_INTERVAL_SECONDS - time.monotonic()
             if left > 0 and _is_only_numbers(write):
                 self.queue.add_later(key, left)
@@ -230,33 +232,33 @@ class ControllerEngine:
             self.queue.add_later(key, outcome.wake_at - now)
 
     def _report(self, key: str, events: Sequence[RecordEvent]) -> None:
-        """Record what is new about a Job; a refusal that has not changed is not recorded again."""
+        """Record a change about a Job; an unchanged refusal is not recorded again."""
         for event in events:
             news = (event.reason, event.message)
             if self._told.get(key) != news:
                 self._told[key] = news
-                self._tell(event)
+                self._record_event(event)
 
     def _report_failure(self, job: api.Job, error: ApiError) -> None:
-        """Tell that something a Job needs was refused for a reason that its user can do something about."""
+        """Record that an object of a Job was refused for a reason that its user can change."""
         if error.is_transient and not isinstance(error, ElsewhereError):
             return
-        self._tell(job_controller.failed_create(job, str(error)))
+        self._record_event(job_controller.failed_create(job, str(error)))
 
     async def _work_on_command(self, key: Key) -> None:
-        """Carry out a Command: it is deleted first, so that it is carried out at most once, by whoever did that."""
-        command = self.intake.commands.get(key.name)
+        """Carry out a Command at most once: it is deleted first, and its deleter carries it out."""
+        command = self.event_handlers.commands.get(key.name)
         if command is None:
             return
         meta, target = command.metadata, command.target
         was_there = await self.writes.one(Delete(COMMAND, meta.namespace, meta.name, meta.uid))
-        self.intake.commands.pop(key.name, None)
+        self.event_handlers.commands.pop(key.name, None)
         if not was_there:
             return
         why_not = commands.why_not(command, self.store, self._options.command_namespaces)
         _log.info("command", action=command.action, target=f"{target.kind}/{target.name}", refused=why_not)
         if why_not:
-            self._tell(commands.refused(command, why_not))
+            self._record_event(commands.refused(command, why_not))
         elif target.kind == JOB.name:
             self.store.jobs[f"{meta.namespace}/{target.name}"].command = command.action
             self.queue.add(Key(JOB.name, f"{meta.namespace}/{target.name}"))
@@ -265,5 +267,5 @@ class ControllerEngine:
 
 
 def _is_only_numbers(write: Write) -> bool:
-    """Whether a write to a queue states nothing but counts and amounts."""
+    """True if a write to a queue has only counts and amounts."""
     return isinstance(write, Patch) and write.subresource == "status" and "state" not in write.body["status"]

@@ -1,4 +1,4 @@
-"""The numbers of `volsched controllers`: how much waits, what failed, how queues stand, whether it stands aside."""
+"""The metrics of `volsched controllers`: waiting work, failures, states of queues, whether it stands aside."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from volsched.kube.serve.metrics import Metrics
 from volsched.model.values.series import Numbers
 from volsched.operator.engine import ControllerEngine
 from volsched.operator.work import WorkQueue
-from volsched.run.gauges import add_holdings
+from volsched.run.gauges import add_memory_use
 
 _KIND = ("kind",)
 
@@ -20,7 +20,7 @@ _KIND = ("kind",)
 def add_gauges(metrics: Metrics, engine: ControllerEngine, stands_aside: Callable[[], bool]) -> None:
     """Let `metrics` read all of these."""
     store, queue = engine.store, engine.queue
-    add_holdings(metrics, engine.holdings)
+    add_memory_use(metrics, engine.memory_use)
     for phase in PHASES:
         name, what = f"volcano_queue_pod_group_{phase}_count", f"PodGroups of the queue that are {phase}"
         metrics.add(name, what, ("queue_name",), partial(_groups, store, phase))
@@ -63,9 +63,9 @@ def add_gauges(metrics: Metrics, engine: ControllerEngine, stands_aside: Callabl
 
 
 def _by_kind(queue: WorkQueue, counts: Counter[str]) -> Numbers:
-    """Return counts by kind, 0 for the kinds of which there was something to do once."""
+    """Return counts by kind, 0 for kinds that had something to do once."""
     return {(kind,): counts[kind] for kind in {**queue.done, **queue.errors, **counts}}
 
 
 def _groups(store: Store, phase: str) -> Numbers:
-    return {(name,): store.group_ledger.phases(name).get(phase, 0) for name in store.queues}
+    return {(name,): store.pod_group_counts.phases(name).get(phase, 0) for name in store.queues}

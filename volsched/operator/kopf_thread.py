@@ -1,12 +1,12 @@
-"""One kopf operator on a thread with a loop of its own, as it asks for: it takes every task of its loop for its own.
+"""One kopf operator on a thread and loop of its own: it takes every task of its loop for its own.
 
-It writes nothing: whoever makes one registers handlers of events and of admission only, and finalizers, annotations and
-Events of its own are switched off.
+It writes nothing: only handlers of events and of admission are registered, and its own finalizers, annotations and
+Events are switched off.
 
-A process whose kopf is dead would look alive and hear nothing. So kopf is begun again when it ends; one that fails and
+A process whose kopf is dead would look alive and see nothing. So kopf is started again when it ends; one that fails and
 does not get to its end (1.45 may wait for ever for watches that were reconnecting) and a thread that ends take the
-process with them; and when kopf has not been well for long although others hear the API server, whether it ends again
-and again or hangs, there is a problem to tell whoever asks whether the process is alive.
+process with them. If kopf has not been well for long although others reach the API server, whether it ends again and
+again or hangs, the liveness probe fails.
 """
 
 from __future__ import annotations
@@ -35,28 +35,28 @@ SERVER_TIMEOUT_SECONDS: Final = 300
 STOP_SECONDS: Final = 5.0
 
 SETTLED_SECONDS: Final = 90.0
-"""Kopf that has run so long is well: what it cannot have it tries for about a minute, and ends."""
+"""Kopf that has run so long is well: it tries to reach the server for about a minute, and ends."""
 
 ENDING_SECONDS: Final = 30.0
 """Kopf that has failed and not ended after so long never will."""
 
 PATIENCE_SECONDS: Final = 300.0
-"""When kopf was not well for so long, although the API server was heard, the process had better be started again."""
+"""The time without a well kopf, with a reachable API server, after which the process should be started again."""
 
 _BEAT_SECONDS: Final = 1.0
 _PAUSES: Final = (1.0, 30.0)
 """Seconds between two tries: at first, and at most."""
 
 _ONLY_ERRORS: Final = ("kopf._core.reactor.observation", "kopf._core.reactor.running")
-"""They warn of kinds that do not exist, as they may, and that signals are somebody else's, as they are."""
+"""Loggers with useless warnings: kinds may be missing, and signals are handled elsewhere."""
 
 _log = structlog.get_logger(__name__)
 
 
 class KopfThread(ABC):
-    """An operator that runs from `start` to `stop`, and is begun again when kopf ends by itself.
+    """An operator that runs from `start` to `stop`, and is started again when kopf ends by itself.
 
-    `on_death` is told, on whatever thread, why it is over although nobody has stopped it.
+    `on_death` is called, on any thread, with the reason of an end that was not requested.
     """
 
     def __init__(self, name: str, source: Source, on_death: Callable[[str], None]) -> None:
@@ -72,13 +72,13 @@ class KopfThread(ABC):
 
     @property
     def is_ready(self) -> bool:
-        """Whether kopf has found out which kinds there are, and has begun."""
+        """True if kopf has found out which kinds there are, and has begun."""
         return self._ready.is_set()
 
     def liveness_problem(self, heard: float) -> str:
-        """Return why the process had better be started again; empty when kopf was well not long ago.
+        """Return why the process should be started again; empty if kopf was well recently.
 
-        `heard` is for how many seconds others have heard the API server: while that is away nobody is to blame.
+        `heard` is for how many seconds others have reached the API server: while that is down kopf is not to blame.
         """
         silence = time.monotonic() - self._well_at
         if min(silence, heard) <= PATIENCE_SECONDS or self._stopping.is_set():
@@ -112,10 +112,10 @@ class KopfThread(ABC):
             raise
 
     def _keep_running(self) -> None:
-        """Begin kopf again whenever it ends: it gives up after a minute of outage, and lists again when begun again."""
+        """Start kopf again whenever it ends: it gives up after a minute of outage, and lists again then."""
         backoff = Backoff(*_PAUSES)
         while not self._stopping.is_set():
-            reason, ending = "it ended", _Ending(self._tell_of_no_end)
+            reason, ending = "it ended", _Ending(self._report_no_end)
             try:
                 asyncio.run(self._operate(ending))
             except (Exception, asyncio.CancelledError) as error:
@@ -128,7 +128,7 @@ class KopfThread(ABC):
                 _log.warning("kopf ended; beginning again", thread=name, error=reason, retry_in=round(wait, 1))
                 self._stopping.wait(wait)
 
-    def _tell_of_no_end(self, why: str) -> None:
+    def _report_no_end(self, why: str) -> None:
         if not self._stopping.is_set():
             self._on_death(f"{self._thread.name} failed and does not end: {why}")
 
@@ -154,7 +154,7 @@ class KopfThread(ABC):
             stop.set()  # kopf waits for it on a thread, and this loop does not end before that does
 
     async def _beat(self, begun: asyncio.Event, roots: Collection[asyncio.Task[None]], ending: _Ending) -> None:
-        """Take note, as long as this loop turns and kopf runs, that it is well; not before it has run for a while."""
+        """Note that kopf is well, as long as this loop turns and kopf runs; not before it has run for a while."""
         settled = None
         while not any(root.done() for root in roots):
             now = time.monotonic()
@@ -187,16 +187,16 @@ class KopfThread(ABC):
 
 
 class _Ending:
-    """Tells, on a thread of its own since the loop may be what hangs, of an end that is due and does not come."""
+    """Reports, on a thread of its own since the loop may hang, an end that is due and does not come."""
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self._tell = tell
+    def __init__(self, record_event: Callable[[str], None]) -> None:
+        self._record_event = record_event
         self._timer: threading.Timer | None = None
 
     def is_due(self, why: str) -> None:
         """Wait for the end from now on; only the first time counts."""
         if self._timer is None:
-            self._timer = threading.Timer(ENDING_SECONDS, self._tell, [why])
+            self._timer = threading.Timer(ENDING_SECONDS, self._record_event, [why])
             self._timer.daemon = True
             self._timer.start()
 
@@ -227,7 +227,7 @@ def _settings() -> kopf.OperatorSettings:
 
 
 async def _connection(source: Source) -> kopf.ConnectionInfo:
-    """Return our own credentials in kopf's words; it asks again when the server no longer knows them."""
+    """Return our own credentials in kopf's form; it asks again when the server refuses them."""
     found = await Credentials.load(source)
     scheme, _, token = found.authorization.partition(" ")
     return kopf.ConnectionInfo(

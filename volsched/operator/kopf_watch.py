@@ -1,8 +1,8 @@
 """Follows Queues and Commands with kopf: kinds of which there are few, and of which some may not exist.
 
 kopf sees kinds come and go with their CustomResourceDefinitions. Only `on.event` handlers are registered, so it writes
-nothing. Both kinds have no place for whatever somebody likes to write, so the API server has checked every field of
-them; a Volcano Job, whose templates may be anything, would end kopf when it is nested too deep for Python's decoder.
+nothing. Both kinds have no free-form fields, so the API server has checked every field of them; a Volcano Job, whose
+templates may be anything, would end kopf if it is nested too deep for Python's decoder.
 """
 
 from __future__ import annotations

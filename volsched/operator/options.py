@@ -1,4 +1,4 @@
-"""What `volsched controllers` can be told."""
+"""The options of `volsched controllers`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ELSEWHERE: Final = (
 
 
 def is_on(controller: str, words: Sequence[str]) -> bool:
-    """Whether `--controllers` switches a controller on, by Volcano's rule: the first word that names it decides."""
+    """True if `--controllers` switches a controller on, by Volcano's rule: the first word that names it decides."""
     for word in words:
         if word.lstrip("+-") == controller:
             return not word.startswith("-")
@@ -43,7 +43,7 @@ def is_on(controller: str, words: Sequence[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ControllerOptions:
-    """Everything that `volsched controllers` can be told; times are in seconds, see `volsched.cli.controllers`."""
+    """All options of `volsched controllers`; times are in seconds, see `volsched.cli.controllers`."""
 
     scheduler_names: tuple[str, ...] = ("volsched",)
     default_queue: str = "default"
@@ -71,9 +71,9 @@ class ControllerOptions:
 
     @property
     def command_namespaces(self) -> tuple[str, ...]:
-        """The namespaces whose Commands are for Queues: volsched's own, and those that were named."""
+        """Return the namespaces whose Commands are for Queues: volsched's own, and those that were named."""
         return tuple(dict.fromkeys((self.lease.namespace, *self.queue_command_namespaces)))
 
     def looks_after(self, kind: str) -> bool:
-        """Whether one of the controllers that are switched on looks after a kind."""
+        """True if one of the controllers that are switched on looks after a kind."""
         return any(kind in CONTROLLERS[name] for name in self.controllers)

@@ -22,7 +22,7 @@ import structlog
 from volsched import __version__, logs
 from volsched.controllers.objects import WORKLOADS, ManagedPodGroup, RawJob
 from volsched.controllers.writes import COMMAND, GROUP, JOB, QUEUE, ApiKind
-from volsched.kube.client.client import Api
+from volsched.kube.client.rest import Api
 from volsched.kube.lead.elector import Predecessor
 from volsched.kube.serve.http import PageContents, Server
 from volsched.kube.serve.listeners import Listeners
@@ -32,14 +32,14 @@ from volsched.kube.watch.informer import Informer, Sink, unheard, unlisted
 from volsched.kube.watch.resources import VOLCANO, Resource
 from volsched.kube.write.events import Events
 from volsched.model import api
-from volsched.model.changes import Change, Gone
+from volsched.model.changes import Change, Deleted
 from volsched.model.plan import RecordEvent
 from volsched.operator.engine import ControllerEngine
 from volsched.operator.gauges import add_gauges
-from volsched.operator.hearing import Hearing
 from volsched.operator.kopf_watch import KopfWatch
 from volsched.operator.options import ControllerOptions
 from volsched.operator.volcano import VolcanoWatch
+from volsched.operator.watch_health import WatchHealth
 from volsched.operator.webhooks.listening import Listening
 from volsched.operator.writer import Writer
 from volsched.run.gauges import (
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from volsched.operator.webhooks.admission import Admission, Neighbourhood
 
 LOOK_SECONDS: Final = 1.0
-"""How often it is asked whether Volcano's controllers still run."""
+"""The time between two checks whether Volcano's controllers still run."""
 
 _log = structlog.get_logger(__name__)
 
@@ -67,11 +67,11 @@ JOBS: Final = Resource(JOB.name, JOB.group_version, JOB.plural, RawJob, optional
 
 
 BOUNDED: Final = frozenset({GROUP.name, *(kind for _, kind in WORKLOADS.values())})
-"""Kinds beside Volcano Jobs of which no more is kept than there is memory for; of pods only little is kept anyway."""
+"""Kinds beside Volcano Jobs that the memory bound covers; of pods only little is kept anyway."""
 
 
 def watched(scheduler_names: Sequence[str]) -> tuple[Resource, ...]:
-    """Return the kinds of which there may be very many, followed by informers."""
+    """Return the kinds with very many objects, followed by informers."""
     pods = [
         Resource("Pod", "v1", "pods", api.Pod, field_selector=f"spec.schedulerName={name}") for name in scheduler_names
     ]
@@ -99,7 +99,7 @@ class ControllerProgram(Process):
         self._leading = False
         self._sign: str | None = None
         self._look = asyncio.Event()
-        self._hearing = Hearing(time.monotonic)
+        self._watch_health = WatchHealth(time.monotonic)
         self._api: Api
         self._engine: ControllerEngine
         self._events: Events
@@ -116,7 +116,7 @@ class ControllerProgram(Process):
         self._cleanup.push_async_callback(self._api.close)
         _log.info("API server", server=self._api.server, credentials=self._api.origin)
         self._events = Events(self._api, self._fence, lambda: 0)
-        self._engine = ControllerEngine(options, Writer(self._api, self._fence), self._events.tell)
+        self._engine = ControllerEngine(options, Writer(self._api, self._fence), self._events.record)
         self._kopf = KopfWatch(options.source, self._see, self._kopf_died)
         if options.webhooks is not None:
             self._make_admission(options.webhooks)
@@ -153,11 +153,11 @@ class ControllerProgram(Process):
         )
 
     async def _serve(self) -> None:
-        add_loop(self._metrics, self._pulse, self._tables)
+        add_loop(self._metrics, self._loop_lag, self._tables)
         add_requests(self._metrics, lambda: self._apis(self._api))
         add_watches(self._metrics, self._informers)
         add_lease(self._metrics, self._fence)
-        add_quarantine(self._metrics, self._engine.intake.quarantine)
+        add_quarantine(self._metrics, self._engine.event_handlers.quarantine)
         add_gauges(self._metrics, self._engine, lambda: bool(self._sign))
         if self._admission is not None:
             self._admission.add_gauges(self._metrics)
@@ -174,12 +174,12 @@ class ControllerProgram(Process):
 
     def _start_informers(self) -> None:
         for resource in watched(self._options.scheduler_names):
-            sink = self._observe_namespaces if resource.kind == "Namespace" else self._engine.intake.observe
+            sink = self._observe_namespaces if resource.kind == "Namespace" else self._engine.event_handlers.observe
             bounded = partial(self._observe_bounded, resource.kind, sink) if resource.kind in BOUNDED else sink
             self._needed.append(self._follow(resource, partial(self._observe, bounded)))
-        jobs = partial(self._observe_bounded, RawJob.__name__, self._engine.intake.observe_jobs)
+        jobs = partial(self._observe_bounded, RawJob.__name__, self._engine.event_handlers.observe_jobs)
         self._needed.append(self._follow(JOBS, partial(self._observe, jobs)))
-        self._spawn(look_again(self._engine.holdings, self._informers), "look again at what was refused")
+        self._spawn(look_again(self._engine.memory_use, self._informers), "look again at what was refused")
         for resource in self._options.volcano.resources():
             self._needed.append(self._follow(resource, self._observe_volcano))
 
@@ -190,35 +190,35 @@ class ControllerProgram(Process):
         return informer
 
     def _start_admission(self) -> None:
-        """Answer reviews from now on, whoever leads; cards are known from the Nodes."""
+        """Answer reviews from now on, leader or not; cards are known from the Nodes."""
         if self._admission is not None and self._neighbours is not None:
             self._follow(Resource("Node", "v1", "nodes", api.Node), self._neighbours.observe)
             self._cleanup.push_async_callback(self._admission.stop)
             self._admission.start()
 
     def _observe(self, take: Sink, changes: Sequence[Change]) -> None:
-        """Have the engine take in what an informer found; nothing more is told about an object that is gone."""
+        """Let the engine take in changes of an informer; no more is reported about a deleted object."""
         for change in changes:
-            if isinstance(change, Gone):
+            if isinstance(change, Deleted):
                 self._events.forget(change.uid)
         take(changes)
 
     def _observe_bounded(self, kind: str, take: Sink, changes: Sequence[Change]) -> None:
-        """Have changes of a kind taken in, and say of which objects no more is kept than who they are.
+        """Take in changes of a kind, and return the objects of which only the identity is kept.
 
-        These may be of another kind; what becomes of them is the store's business, whoever is told.
+        These may be of another kind; the store decides about them.
         """
-        take(self._engine.holdings.of(changes, kind))
+        take(self._engine.memory_use.of(changes, kind))
 
     def _see(self, kind: ApiKind, is_there: bool, raw: dict[str, Any]) -> None:
-        self._engine.intake.see(kind, is_there, raw)
+        self._engine.event_handlers.see(kind, is_there, raw)
         if not is_there and kind is not COMMAND:  # a Command is deleted first, then why it is not carried out is told
             self._events.forget(str(raw["metadata"].get("uid")))
         if kind is QUEUE and self._neighbours is not None:
             self._neighbours.queue_changed(str(raw["metadata"]["name"]))
 
     def _observe_namespaces(self, changes: Sequence[Change]) -> None:
-        self._engine.intake.observe(changes)
+        self._engine.event_handlers.observe(changes)
         if self._neighbours is not None:
             self._neighbours.observe(changes)
 
@@ -240,7 +240,7 @@ class ControllerProgram(Process):
         """Write while we lead and Volcano's controllers do not run; report whenever that changes."""
         while True:
             self._look.clear()
-            self._hearing.note(tuple(informer.version for informer in self._informers))
+            self._watch_health.note(tuple(informer.version for informer in self._informers))
             if self._leading and not self._ready_problem():
                 await self._begin_or_pause()
             with contextlib.suppress(TimeoutError):
@@ -250,33 +250,33 @@ class ControllerProgram(Process):
         """Pause the controllers if there is a sign of Volcano's own, else begin."""
         sign = self._volcano.sign()
         if self._sign is None or bool(sign) != bool(self._sign):
-            self._log_standing(sign)
+            self._log_builtin_queues(sign)
         self._sign = sign
         if sign and self._engine.is_active:
             self._engine.pause()
         elif not sign and not self._engine.is_active:
             await self._engine.begin()
 
-    def _log_standing(self, sign: str) -> None:
+    def _log_builtin_queues(self, sign: str) -> None:
         if sign:
             message = f"{sign}: standing aside"
             _log.warning(message)
-            self._tell_on_lease("Warning", "StandingAside", message)
+            self._record_on_lease("Warning", "StandingAside", message)
         elif self._sign is not None:
             message = "Volcano's own controllers are gone: taking over"
             _log.info(message)
-            self._tell_on_lease("Normal", "TakingOver", message)
+            self._record_on_lease("Normal", "TakingOver", message)
         elif self._options.volcano.mode == "never":
             _log.info("everything is listed, whether Volcano's own controllers run is not asked: at work")
         else:
             _log.info("everything is listed, Volcano's own controllers do not run: at work")
 
-    def _tell_on_lease(self, kind: str, reason: str, message: str) -> None:
+    def _record_on_lease(self, kind: str, reason: str, message: str) -> None:
         """Tell about this process where an administrator finds it: on the Lease that it holds."""
         lease = self._options.lease
         if self._lease is not None:
             uid = self._lease.lease_uid
-            self._events.tell(
+            self._events.record(
                 RecordEvent(
                     "Lease",
                     "coordination.k8s.io/v1",
@@ -303,7 +303,7 @@ class ControllerProgram(Process):
 
     def _live_problem(self) -> str:
         """Return why this process had better be started again: nothing is heard from kopf."""
-        heard = self._hearing.seconds
+        heard = self._watch_health.seconds
         problem = self._kopf.liveness_problem(heard)
         return problem or (self._admission.liveness_problem(heard) if self._admission is not None else "")
 

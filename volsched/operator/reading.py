@@ -1,4 +1,4 @@
-"""From a Volcano Job as a user wrote it to what the controllers work on; whatever is wrong with it becomes words."""
+"""Reads a user's Volcano Job for the controllers; faults become messages."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ from volsched.validation.jobs import LONGEST_PROBLEM, job_problem
 Json = dict[str, Any]
 
 MOST_BYTES: Final = 256 * 1024
-"""Of the spec of a Job that is looked at, as JSON: so much is read within a tenth of a second whatever is in it, and a
-hundred tasks of some size fit. The API server takes six times as much."""
+"""The largest spec of a Job, as JSON: it is read within a tenth of a second whatever is in it.
+
+A hundred tasks of some size fit. The API server takes six times as much.
+"""
 
 
 def job_view(raw: Json, scheduler_names: tuple[str, ...], default_queue: str, most_bytes: int = MOST_BYTES) -> JobView:
-    """Return a Volcano Job; one that cannot be read, is not right, or asks for too much, is nothing but words."""
+    """Return a Volcano Job; an unreadable, wrong, or too large one is only a message."""
     nobody = api.Job(metadata=api.identity_of(raw))
     size = len(msgspec.json.encode(raw.get("spec")))
     if size > most_bytes:
@@ -56,7 +58,7 @@ def job_view(raw: Json, scheduler_names: tuple[str, ...], default_queue: str, mo
 
 
 def _status(raw: Json) -> Json:
-    """Return a Job's status as the API server has it, what nobody could have written of it left out."""
+    """Return a Job's status at the API server, without impossible values."""
     found = raw.get("status")
     status = dict(found) if isinstance(found, Mapping) else {}
     conditions = status.get("conditions")

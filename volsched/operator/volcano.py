@@ -1,10 +1,10 @@
-"""Whether Volcano's own controllers run: then ours stand aside, since two would fight over the same objects.
+"""Watches for Volcano's own controllers: while they run ours stand aside, since two would fight over objects.
 
-They are seen by either of two signs, each in the namespaces of Volcano alone, where no tenant may write: their Lease
+They are seen by either of two signs, each only in the namespaces of Volcano, where no tenant may write: their Lease
 `vc-controller-manager` was renewed within the grace; or a pod of the ServiceAccount that their chart gives them
 (`volcano-controllers`) is ready, since the chart leaves election off. A Lease counts by when we saw it change, not by
-the clock of whoever wrote it, so after a start we wait one grace where there is one. They count as gone once neither
-sign was seen for the grace.
+the clock of its writer, so after a start we wait one grace if there is one. They count as gone once neither sign was
+seen for the grace.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final, Literal, TypeAlias
 
 from volsched.kube.watch.resources import Resource
 from volsched.model import api
-from volsched.model.changes import Change, Gone, Put
+from volsched.model.changes import Change, Deleted, Put
 
 LEASE_NAME: Final = "vc-controller-manager"
 
@@ -24,7 +24,7 @@ Mode: TypeAlias = Literal["auto", "never", "always"]
 
 @dataclass(frozen=True, slots=True)
 class Signs:
-    """Whether to look for Volcano's controllers at all, and where: namespaces, and the ServiceAccount of their pods."""
+    """Whether to look for Volcano's controllers, and where: namespaces, and the ServiceAccount of their pods."""
 
     mode: Mode = "auto"
     namespaces: tuple[str, ...] = ("volcano-system",)
@@ -64,7 +64,7 @@ class VolcanoWatch:
                 self._put_lease(change.object)
             elif isinstance(change, Put) and isinstance(change.object, api.Pod):
                 self._put_pod(change.object)
-            elif isinstance(change, Gone):
+            elif isinstance(change, Deleted):
                 self._leases.pop(change.uid, None)
                 self._drop_pod(change.uid)
 

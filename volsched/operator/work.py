@@ -1,6 +1,6 @@
-"""Which objects wait to be looked at: each once, by one worker at a time, again after growing pauses when it failed.
+"""The queue of objects to look at: each once, by one worker at a time, again after growing pauses if it failed.
 
-Namespaces take turns, and none has all workers: thousands of objects of one team are no queue before those of another.
+Namespaces take turns, and none has all workers: thousands of objects of one team do not delay those of another.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ FIRST_PAUSE_SECONDS: Final = 0.25
 LONGEST_PAUSE_SECONDS: Final = 60.0
 
 LONGEST_WAIT_SECONDS: Final = 24 * 3600.0
-"""A key that is to wait longer, as users may ask for, is looked at in between."""
+"""The longest wait of a key without a look, as users may ask for longer ones."""
 
 _FIRST: Final = (POD.name, QUEUE.name, COMMAND.name, JOB.name, GROUP.name)
-"""Which kinds of a namespace are looked at first: what was begun is finished before more is begun."""
+"""The kinds of a namespace that are looked at first: work that was begun is finished first."""
 
 _KEPT_FREE: Final = 4
-"""One worker in so many is kept free of a namespace that has all the others: its writes may be slow ones."""
+"""One worker in so many stays free of a namespace that has all others: its writes may be slow ones."""
 
 _log = structlog.get_logger(__name__)
 
 
 class RateLimit:
-    """How soon a key may be looked at again: `burst` times at once, then `per_second`; a token bucket for each key."""
+    """The rate of looks at a key: `burst` at once, then `per_second`; a token bucket for each key."""
 
     def __init__(self, burst: int, per_second: float, clock: Callable[[], float]) -> None:
         self._burst = burst
@@ -61,7 +61,7 @@ class RateLimit:
 
 
 class _Timer(NamedTuple):
-    """When a key is due, on the loop's clock; the handle does not always tell: uvloop calls soon what is due now."""
+    """When a key is due, on the loop's clock; the handle does not always tell: uvloop calls soon if it is due now."""
 
     due: float
     handle: asyncio.Handle
@@ -116,11 +116,11 @@ class _FairQueue:
 
 
 class WorkQueue:
-    """Keys that wait, and workers that take them while `is_active`. `namespace_of` tells whose turn a key has.
+    """Waiting keys, and workers that take them while `is_active`. `namespace_of` returns the namespace of a key's turn.
 
-    `work` looks at one key. When it raises ApiError the key comes back after a pause of its own; when it raises
-    anything else, which is a fault of ours, `on_fault` is told, and the key comes back when its object changes. A key
-    that comes while it is being worked on is worked on once more.
+    `work` looks at one key. If it raises ApiError the key comes back after a pause of its own. If it raises another
+    error, a fault of ours, `on_fault` is called, and the key comes back when its object changes. A key that comes
+    during its work is worked on once more.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class WorkQueue:
         self._again: set[Key] = set()
         self._timers: dict[Key, _Timer] = {}
         self._backoffs: dict[Key, Backoff] = {}
-        self._bell = asyncio.Event()
+        self._wake_event = asyncio.Event()
         self.errors: Counter[str] = Counter()
         self.done: Counter[str] = Counter()
 
@@ -151,7 +151,7 @@ class WorkQueue:
 
     @property
     def size(self) -> int:
-        """How many keys are kept: those that wait, for a worker or for their time, and those that failed."""
+        """Return how many keys are kept: those that wait, for a worker or for their time, and those that failed."""
         return len(self._waiting) + len(self._under_way) + len(self._timers) + len(self._backoffs)
 
     def add(self, key: Key) -> None:
@@ -160,10 +160,10 @@ class WorkQueue:
             self._again.add(key)
             return
         self._waiting.add(key, self._namespace_of(key))
-        self._bell.set()
+        self._wake_event.set()
 
     def add_later(self, key: Key, seconds: float) -> None:
-        """Have a key looked at after so many seconds, or sooner if something else asks for it."""
+        """Look at a key after so many seconds, or sooner on another request."""
         known = self._timers.get(key)
         loop = asyncio.get_running_loop()
         wait = min(max(0.0, seconds), LONGEST_WAIT_SECONDS)
@@ -194,7 +194,7 @@ class WorkQueue:
 
     def wake(self) -> None:
         """Let workers look whether they may work now."""
-        self._bell.set()
+        self._wake_event.set()
 
     def _due(self, key: Key) -> None:
         self._timers.pop(key, None)
@@ -207,8 +207,8 @@ class WorkQueue:
             while True:
                 key = self._next()
                 if key is None:
-                    self._bell.clear()
-                    await self._bell.wait()
+                    self._wake_event.clear()
+                    await self._wake_event.wait()
                     continue
                 await self._take(key)
                 await asyncio.sleep(0)
@@ -239,7 +239,7 @@ class WorkQueue:
         if not self._busy[namespace]:
             del self._busy[namespace]
         if self._waiting:  # maybe of a namespace that had as many workers as it may
-            self._bell.set()
+            self._wake_event.set()
 
     async def _look_at(self, key: Key) -> None:
         try:

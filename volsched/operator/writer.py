@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from volsched.controllers.writes import CONFIG_MAP, GROUP, POD, SECRET, ApiKind, Body, Create, Delete, Patch
-from volsched.kube.client.client import JSON, MERGE_PATCH, Api, path_segment
+from volsched.kube.client.rest import JSON, MERGE_PATCH, Api, path_segment
 from volsched.kube.errors import ApiError, ElsewhereError
 from volsched.kube.fence import Fence
 from volsched.model import api
@@ -20,7 +20,7 @@ from volsched.operator import ssh_keys
 WRITE_TIMEOUT_SECONDS: Final = 10.0
 
 _MOST_UNSURE: Final = 1024
-"""Secrets of which it is remembered that they may have been made although that was not answered."""
+"""The most remembered Secrets that may have been created without an answer."""
 
 _NOT_READ: Final = (CONFIG_MAP, POD, GROUP)
 """Kinds that volsched may patch but not `get`; a patch that changes nothing and is not kept shows as much."""
@@ -37,11 +37,11 @@ class Writer:
         self._unsure: Bounded[tuple[str, Owner], None] = Bounded(_MOST_UNSURE)
 
     async def write(self, write: Create | Patch | Delete) -> bytes | None:
-        """Carry a write out and return the object as it is now, empty when there is nothing new to see.
+        """Carry a write out and return the object as it is now, empty if nothing changed.
 
-        None states that the object is not there any more. What is there already, or gone already, is as good as
-        written. Raises ApiError and FenceError; a 409 states that the object has changed since it was seen, an
-        ElsewhereError that somebody else has what was to be made.
+        None means that the object does not exist any more. An existing object to create, or a deleted one to delete,
+        counts as written. Raises ApiError and FenceError; a 409 means that the object has changed since it was read, an
+        ElsewhereError that the name belongs to an object of others.
         """
         match write:
             case Create():
@@ -72,7 +72,7 @@ class Writer:
         return answer
 
     async def _make(self, write: Create, path: str, body: Body, whose: frozenset[Owner]) -> bytes:
-        """Create an object; remember of a Secret that it may have been made although no answer came."""
+        """Create an object; remember that a Secret may exist although no answer came."""
         try:
             return await self._send("POST", path, write.kind, body)
         except ApiError as error:
@@ -82,7 +82,7 @@ class Writer:
             raise
 
     async def _look_whose(self, write: Create, whose: frozenset[Owner]) -> None:
-        """Raise ElsewhereError when what is there under a name is not its owner's own, or is about to go.
+        """Raise ElsewhereError if the object under a name does not belong to its owner, or is terminating.
 
         Keys may not be read: the ConfigMap of their name tells, which is made right after them. Without it they are the
         Job's own only if they may have been made here a moment ago.
@@ -120,7 +120,7 @@ class Writer:
             else:
                 raw = await self._send("GET", path, kind, None)
         except ApiError as error:
-            if _is_gone(error, write.name):
+            if _is_deleted(error, write.name):
                 return None
             raise
         return api.decode_text(api.ApiObject, raw).metadata
@@ -132,7 +132,7 @@ class Writer:
         try:
             return await self._send("PATCH", path, write.kind, write.body, MERGE_PATCH, plural)
         except ApiError as error:
-            if _is_gone(error, write.name):
+            if _is_deleted(error, write.name):
                 return None
             raise
 
@@ -141,7 +141,7 @@ class Writer:
         try:
             await self._send("DELETE", _path(write), write.kind, body)
         except ApiError as error:
-            if not _is_gone(error, write.name):
+            if not _is_deleted(error, write.name):
                 raise
             return None
         return b""
@@ -169,12 +169,12 @@ def _name_of(write: Create) -> str:
     return f'{write.kind.name} "{write.name}"'
 
 
-def _is_gone(error: ApiError, name: str) -> bool:
-    """Whether an object, or the one that was meant, is not there any more.
+def _is_deleted(error: ApiError, name: str) -> bool:
+    """True if an object, or the intended one, does not exist any more.
 
     An API server that has just been started does not know custom kinds for a moment, and answers 404 to everything.
     """
-    return error.is_gone and (error.status != 404 or f'"{name}"' in error.message)
+    return error.is_deleted and (error.status != 404 or f'"{name}"' in error.message)
 
 
 def _collection(kind: ApiKind, namespace: str) -> str:

@@ -12,9 +12,9 @@ from volsched.controllers.store import Store
 from volsched.controllers.writes import GROUP, JOB, POD, QUEUE, ApiKind, Delete, Patch, Write
 from volsched.kube.errors import ApiError, ElsewhereError, FenceError
 from volsched.model import api
-from volsched.model.changes import Gone
+from volsched.model.changes import Deleted
 from volsched.model.values import json_text
-from volsched.operator.intake import Intake
+from volsched.operator.event_handlers import EventHandlers
 from volsched.operator.writer import Writer
 
 _STRUCTS: Final[dict[str, type[api.ApiObject]]] = {
@@ -24,25 +24,25 @@ _STRUCTS: Final[dict[str, type[api.ApiObject]]] = {
 }
 
 _SHARE: Final = 4
-"""The part of all writes at once that may be of one object: one in so many."""
+"""The share of all writes at once that may be of one object: one in so many."""
 
 
 class Writes:
     """Carries writes out, ``workers`` at a time at most."""
 
-    def __init__(self, writer: Writer, store: Store, intake: Intake, workers: int) -> None:
+    def __init__(self, writer: Writer, store: Store, event_handlers: EventHandlers, workers: int) -> None:
         self._writer = writer
         self._store = store
-        self._intake = intake
+        self._event_handlers = event_handlers
         self._workers = workers
         self._at_once = asyncio.Semaphore(workers)
 
     async def all(self, writes: Sequence[Write]) -> None:
-        """Carry writes out in order; those of one kind that follow each other go some at a time.
+        """Carry writes out in order; successive ones of one kind go some at a time.
 
-        The first that is refused stops those that have not begun: the next would be refused, too. That somebody else
-        has what was to be made is about that one alone. One object has a share of all writes at once: the two pods of a
-        small Job do not stand in line behind the hundreds of a large one.
+        The first refused one stops those that have not begun: the next would be refused, too. A name that belongs to
+        others concerns only its own write. One object has a share of all writes at once: the two pods of a small Job do
+        not stand in line behind the hundreds of a large one.
         """
         share = asyncio.Semaphore(max(1, self._workers // _SHARE))
         for _, alike in groupby(writes, key=lambda write: (type(write), getattr(write, "kind", None))):
@@ -82,30 +82,30 @@ class Writes:
         return answer is not None
 
     async def _delete_pod(self, write: Delete) -> bytes | None:
-        """Delete a pod; that it goes is known before anybody sees it, and that it is to, until it was asked."""
-        roster = self._store.roster_of(write.uid)
-        if roster is not None:
-            roster.kill(write.uid)
+        """Delete a pod; the deletion is known before its watch shows it, and owed until it was requested."""
+        pod_index = self._store.pod_index_of(write.uid)
+        if pod_index is not None:
+            pod_index.kill(write.uid)
         answer = await self._writer.write(write)
-        roster = self._store.roster_of(write.uid)
-        if roster is not None:
-            roster.asked(write.uid)
+        pod_index = self._store.pod_index_of(write.uid)
+        if pod_index is not None:
+            pod_index.asked(write.uid)
         return answer
 
     def _take_in(self, kind: ApiKind, answer: bytes) -> None:
         """See at once what was written, and not only when the watch shows it."""
         struct = _STRUCTS.get(kind.name)
         if kind is JOB:
-            self._intake.see(JOB, True, json_text.decode(answer))
+            self._event_handlers.see(JOB, True, json_text.decode(answer))
         elif struct is not None:
             self._store.put(api.decode_text(struct, answer))
 
     def _lost(self, write: Patch) -> None:
-        """Forget what is not there any more; kopf does not report it when it was away meanwhile."""
+        """Forget objects that were deleted; kopf does not report deletions that happened while it was away."""
         if write.kind is QUEUE and (queue := self._store.queues.get(write.name)) is not None:
-            self._store.gone(Gone(QUEUE.name, "", write.name, queue.metadata.uid))
+            self._store.gone(Deleted(QUEUE.name, "", write.name, queue.metadata.uid))
         elif write.kind is JOB and (job := self._store.jobs.get(f"{write.namespace}/{write.name}")) is not None:
-            self._intake.drop_job(f"{write.namespace}/{write.name}", job.job.metadata.uid)
+            self._event_handlers.drop_job(f"{write.namespace}/{write.name}", job.job.metadata.uid)
 
 
 def _errors(results: Sequence[object]) -> Iterator[BaseException]:

@@ -1,9 +1,9 @@
-"""Everything that a plugin imports, in one place; what is named here is imported when it is first used.
+"""All names that a plugin imports, in one place; each is imported on its first use.
 
-``volsched.plugin`` has rules and what their callbacks are shown. Beside it there are ``quota`` (plugins that limit
+``volsched.plugin`` has rules and the views of their callbacks. Beside it there are ``quota`` (plugins that limit
 queues), ``cards`` (accelerator cards by name), ``devices`` (ResourceClaims) and ``objects`` (validators).
 
-A plugin that needs little imports little: a scheduler that starts, and each command, imports all plugins. The blocks
+A small plugin imports few modules this way: a scheduler that starts, and each command, imports all plugins. The blocks
 below are the lists; a type checker reads them, and at run time `_on_first_use` does.
 """
 
@@ -76,14 +76,14 @@ if TYPE_CHECKING:
     from volsched.framework.columns.arrays import Floats as Floats
     from volsched.framework.columns.arrays import Mask as Mask
     from volsched.framework.columns.arrays import Rows as Rows
-    from volsched.framework.columns.columns import ChangedNodes as ChangedNodes
-    from volsched.framework.columns.columns import FactColumns as FactColumns
-    from volsched.framework.columns.columns import NodeColumns as NodeColumns
     from volsched.framework.columns.node_terms import selector_mask as selector_mask
     from volsched.framework.columns.node_terms import selects as selects
     from volsched.framework.columns.node_terms import term_mask as term_mask
     from volsched.framework.columns.node_terms import term_selects as term_selects
-    from volsched.framework.columns.views import NodeFacts as NodeFacts
+    from volsched.framework.columns.tables import ChangedNodes as ChangedNodes
+    from volsched.framework.columns.tables import NodeColumns as NodeColumns
+    from volsched.framework.columns.tables import PropertyColumns as PropertyColumns
+    from volsched.framework.columns.views import NodePropertiesView as NodePropertiesView
     from volsched.framework.columns.views import NodeTable as NodeTable
     from volsched.framework.config.arguments import Argument as Argument
     from volsched.framework.config.arguments import ArgumentProblem as ArgumentProblem
@@ -93,7 +93,6 @@ if TYPE_CHECKING:
     from volsched.framework.config.arguments import describe as describe
     from volsched.framework.config.arguments import hint as hint
     from volsched.framework.config.configuration import PluginOption as PluginOption
-    from volsched.framework.leaving import terminating_on as terminating_on
     from volsched.framework.plugin import Action as Action
     from volsched.framework.plugin import Plugin as Plugin
     from volsched.framework.registration import Registrar as Registrar
@@ -144,6 +143,7 @@ if TYPE_CHECKING:
     from volsched.framework.signature import SignatureError as SignatureError
     from volsched.framework.templates import MOST_KEPT as MOST_KEPT
     from volsched.framework.templates import keep as keep
+    from volsched.framework.terminating import terminating_on as terminating_on
     from volsched.model.clocks import ClusterEvent as ClusterEvent
     from volsched.model.cluster import Cluster as Cluster
     from volsched.model.errors import FieldError as FieldError
@@ -209,4 +209,10 @@ if TYPE_CHECKING:
     from volsched.model.waiting_time import WAITING_TIMES as WAITING_TIMES
     from volsched.model.waiting_time import agreed_waiting_time as agreed_waiting_time
 else:
-    __getattr__, __dir__ = _on_first_use(__name__)
+    __getattr__, __dir__ = _on_first_use(
+        __name__,
+        {
+            "FactColumns": ("volsched.framework.columns.tables:PropertyColumns", "it is PropertyColumns"),
+            "NodeFacts": ("volsched.framework.columns.views:NodePropertiesView", "it is NodePropertiesView"),
+        },
+    )

@@ -1,4 +1,4 @@
-"""What plugins about accelerator cards, by the names of their models, import beside ``volsched.plugin``."""
+"""Names for plugins about accelerator cards, beside those of ``volsched.plugin``."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from volsched.model.cards.amounts import names_in as names_in
     from volsched.model.cards.amounts import whole as whole
     from volsched.model.cards.amounts import whole_up as whole_up
+    from volsched.model.cards.inventory import CardInventory as CardInventory
+    from volsched.model.cards.inventory import card_inventory_of as card_inventory_of
     from volsched.model.cards.names import CARD_QUOTA as CARD_QUOTA
     from volsched.model.cards.names import MGPU_CORE as MGPU_CORE
     from volsched.model.cards.names import MGPU_MEMORY as MGPU_MEMORY
@@ -34,14 +36,19 @@ if TYPE_CHECKING:
     from volsched.model.cards.naming import UNMAPPED as UNMAPPED
     from volsched.model.cards.naming import CardMapping as CardMapping
     from volsched.model.cards.naming import MappedCard as MappedCard
-    from volsched.model.cards.offers import NO_CARDS as NO_CARDS
-    from volsched.model.cards.offers import SUFFIXES as SUFFIXES
-    from volsched.model.cards.offers import CardOffer as CardOffer
-    from volsched.model.cards.offers import CardOffers as CardOffers
-    from volsched.model.cards.offers import cards_of as cards_of
-    from volsched.model.cards.offers import idle_of as idle_of
-    from volsched.model.cards.stock import Stock as Stock
-    from volsched.model.cards.stock import stock_of as stock_of
+    from volsched.model.cards.node_cards import NO_CARDS as NO_CARDS
+    from volsched.model.cards.node_cards import SUFFIXES as SUFFIXES
+    from volsched.model.cards.node_cards import CardOffer as CardOffer
+    from volsched.model.cards.node_cards import NodeCardResources as NodeCardResources
+    from volsched.model.cards.node_cards import cards_of as cards_of
+    from volsched.model.cards.node_cards import idle_of as idle_of
     from volsched.model.cards.vendors import CardLabel as CardLabel
 else:
-    __getattr__, __dir__ = _on_first_use(__name__)
+    __getattr__, __dir__ = _on_first_use(
+        __name__,
+        {
+            "CardOffers": ("volsched.model.cards.node_cards:NodeCardResources", "it is NodeCardResources"),
+            "Stock": ("volsched.model.cards.inventory:CardInventory", "it is CardInventory"),
+            "stock_of": ("volsched.model.cards.inventory:card_inventory_of", "it is card_inventory_of"),
+        },
+    )

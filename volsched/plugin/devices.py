@@ -1,4 +1,4 @@
-"""What plugins about the devices of ResourceClaims import beside ``volsched.plugin``."""
+"""Names for plugins about the devices of ResourceClaims, beside those of ``volsched.plugin``."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from volsched.framework.dra.charges import of_spec as of_spec
     from volsched.framework.dra.extended import MOST_REQUESTS as MOST_REQUESTS
     from volsched.framework.dra.extended import Pairs as Pairs
-    from volsched.framework.dra.extended import Unmade as Unmade
+    from volsched.framework.dra.extended import PendingClaim as PendingClaim
     from volsched.framework.dra.extended import from_devices as from_devices
     from volsched.framework.dra.extended import made_for as made_for
-    from volsched.framework.dra.extended import unmade_claim as unmade_claim
+    from volsched.framework.dra.extended import pending_claim_of as pending_claim_of
     from volsched.framework.dra.outcomes import RESULTS as RESULTS
     from volsched.framework.dra.outcomes import Outcomes as Outcomes
     from volsched.framework.dra.outcomes import Picks as Picks
@@ -52,9 +52,17 @@ if TYPE_CHECKING:
     from volsched.model.dra.device import Device as Device
     from volsched.model.dra.device import PoolId as PoolId
     from volsched.model.dra.device import Slice as Slice
-    from volsched.model.dra.devices import DeviceLedger as DeviceLedger
     from volsched.model.dra.devices import Devices as Devices
-    from volsched.model.dra.devices import unmade_uid as unmade_uid
+    from volsched.model.dra.devices import DeviceUsage as DeviceUsage
+    from volsched.model.dra.devices import pending_claim_uid as pending_claim_uid
     from volsched.model.pods.claim_use import ResourceClaimUse as ResourceClaimUse
 else:
-    __getattr__, __dir__ = _on_first_use(__name__)
+    __getattr__, __dir__ = _on_first_use(
+        __name__,
+        {
+            "DeviceLedger": ("volsched.model.dra.devices:DeviceUsage", "it is DeviceUsage"),
+            "Unmade": ("volsched.framework.dra.extended:PendingClaim", "it is PendingClaim"),
+            "unmade_claim": ("volsched.framework.dra.extended:pending_claim_of", "it is pending_claim_of"),
+            "unmade_uid": ("volsched.model.dra.devices:pending_claim_uid", "it is pending_claim_uid"),
+        },
+    )

@@ -1,4 +1,4 @@
-"""What validators of a plugin import: objects of the API, and faults."""
+"""Names for validators of a plugin: objects of the API, and faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What plugins with quotas of queues import beside ``volsched.plugin``."""
+"""Names for plugins with quotas of queues, beside those of ``volsched.plugin``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from volsched.framework.quota_report import Target as Target
     from volsched.framework.quota_report import Usage as Usage
     from volsched.framework.quota_report import Value as Value
-    from volsched.framework.reports import QueueHoldings as QueueHoldings
+    from volsched.framework.reports import QueueAllocation as QueueAllocation
     from volsched.quota.amounts import Amounts as Amounts
     from volsched.quota.amounts import Guarantees as Guarantees
     from volsched.quota.amounts import above as above

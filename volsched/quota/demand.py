@@ -127,7 +127,7 @@ class JobDemands(JobSums, Generic[D]):
     def __init__(self, cluster: Cluster, *, above: bool = False) -> None:
         super().__init__(cluster)
         self._above = above
-        self._tree = cluster.clocks.queue_tree
+        self._tree = cluster.clocks.queue_tree_generation
         self._queues: dict[str, QueueDemand[D]] = {}
         self._own: dict[str, QueueDemand[D]] = {}
         self._own_version = -1
@@ -155,8 +155,8 @@ class JobDemands(JobSums, Generic[D]):
 
     def refresh(self) -> None:
         """Count jobs again that have changed; all of them if queues are below others now."""
-        if self._above and self._tree != self._cluster.clocks.queue_tree:
-            self._tree = self._cluster.clocks.queue_tree
+        if self._above and self._tree != self._cluster.clocks.queue_tree_generation:
+            self._tree = self._cluster.clocks.queue_tree_generation
             self._changed.update(self._cluster.jobs)
         super().refresh()
 
@@ -200,7 +200,7 @@ class QueueDemands(JobDemands[str]):
         """Return what a job with a group adds; another one adds nothing."""
         if not (job.spec.has_group or job.spec.implicit):
             return None
-        waiting = 0 if job.barred else len(job.waiting)
+        waiting = 0 if job.blocked else len(job.waiting)
         return JobDemand(self.levels(job.queue), waiting, _pending(job), reserved_by(job), _elastic(job))
 
 
@@ -229,7 +229,7 @@ def _include(queue: QueueDemand[D], share: JobDemand[D], by: int) -> None:
 
 def _pending(job: JobInfo) -> dict[str, int]:
     found: dict[str, int] = {}
-    if job.barred:
+    if job.blocked:
         return found
     for task in job.waiting.values():
         accumulate(found, task.template.request, 1)

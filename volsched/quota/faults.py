@@ -38,5 +38,5 @@ class QueueFaults:
         for name, found in faults.items():
             for fault in found:
                 if (name, fault) not in known:
-                    session.tell(about_queue(session.cluster.queues[name], "Warning", NO_PLACE, fault))
+                    session.record_event(about_queue(session.cluster.queues[name], "Warning", NO_PLACE, fault))
         self._told[plugin] = faults

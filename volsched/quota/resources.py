@@ -81,7 +81,7 @@ class ResourceQuotas(QueueQuotas[str, str, int], Observer):
     def made_from(self) -> Hashable:
         """Return the inputs of the amounts; a change computes them again."""
         cluster = self._cluster
-        return self._changes, tuple(cluster.node_ledger.totals), cluster.columns.left_to_devices
+        return self._changes, tuple(cluster.node_cache.totals), cluster.columns.left_to_devices
 
     def follows(self, template: PodTemplate) -> bool:
         """Return that moves of tasks do not matter here: ``usage`` and ``demand`` follow them."""

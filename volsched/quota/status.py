@@ -4,7 +4,7 @@ After Volcano's scheduler, which writes the same at the end of its sessions: the
 (`model.status.IS_ALLOCATED`), whoever bound them, in resources and whole pods; and of the devices that their claims
 have, `deviceclass/<class>` (how many) and `<dimension>.deviceclass/<class>` (sums of capacity). A claim that several
 pods share counts once in a queue and once in each queue above it. `cpu` and `memory` are stated even when they are
-zero. Plugins state beside that what pods hold in terms of their own, as cards by name (`QueueHoldings`).
+zero. Plugins state beside that what pods hold in terms of their own, as cards by name (`QueueAllocation`).
 
 Only queues that something changed in are looked at, and those above them.
 """
@@ -17,7 +17,7 @@ from typing import Final
 
 from volsched.framework.dra.accounts import DeviceAccounts
 from volsched.framework.dra.amounts import Amount
-from volsched.framework.reports import QueueHoldings
+from volsched.framework.reports import QueueAllocation
 from volsched.model.cluster import Cluster
 from volsched.model.plan import WriteQueueStatus
 from volsched.model.queues.queue import QueueInfo, QueuePast, levels
@@ -35,14 +35,16 @@ class QueueStatuses:
         self._cluster = cluster
         self._devices = DeviceAccounts(cluster, counts=IS_ALLOCATED)
         cluster.observe(self._devices)
-        self._beside: tuple[QueueHoldings, ...] = ()
+        self._beside: tuple[QueueAllocation, ...] = ()
         self._tree = -1
         self._own: dict[str, Mapping[str, int]] = {}
         self._totals: dict[str, dict[str, int]] = {}
         self._written: dict[str, WriteQueueStatus] = {}
         self._past: dict[str, QueuePast] = {}
 
-    def writes(self, beside: Sequence[QueueHoldings] = (), past: Sequence[PastUse] = ()) -> Iterator[WriteQueueStatus]:
+    def writes(
+        self, beside: Sequence[QueueAllocation] = (), past: Sequence[PastUse] = ()
+    ) -> Iterator[WriteQueueStatus]:
         """Yield what queues have to state that they did not state when this was last asked, by name.
 
         A queue that nobody has made an object of states nothing. ``beside`` is what plugins count in their own terms,
@@ -71,14 +73,14 @@ class QueueStatuses:
             self._past[name] = QueuePast(max(word.at for word in words), used)
         return due
 
-    def _changed(self, beside: tuple[QueueHoldings, ...]) -> dict[str, None]:
+    def _changed(self, beside: tuple[QueueAllocation, ...]) -> dict[str, None]:
         """Take in what became of queues and claims; return the names of all queues that may have other figures now."""
         self._devices.catch_up()
         changed = self._devices.take_changed()
-        charged, self._cluster.queue_ledger.dirty_queues = self._cluster.queue_ledger.dirty_queues, {}
+        charged, self._cluster.queue_cache.dirty_queues = self._cluster.queue_cache.dirty_queues, {}
         for holdings in beside:
             charged.update(dict.fromkeys(holdings.take_changed()))
-        if self._tree != self._cluster.clocks.queue_tree or self._beside != beside:
+        if self._tree != self._cluster.clocks.queue_tree_generation or self._beside != beside:
             self._beside = beside
             changed.update(dict.fromkeys((*self._written, *self._cluster.queues)))
             self._count_anew()
@@ -89,7 +91,7 @@ class QueueStatuses:
 
     def _count_anew(self) -> None:
         """Add everything up again, as the tree of queues has changed, or other plugins count."""
-        self._tree = self._cluster.clocks.queue_tree
+        self._tree = self._cluster.clocks.queue_tree_generation
         self._own.clear()
         self._totals.clear()
         for name in self._cluster.queues:

@@ -163,14 +163,14 @@ class QueueUsageObserver(Observer):
     def allocated(self, queue: str) -> dict[str, int]:
         """Return what a queue holds between sessions of resources, on nodes alone: without tasks that have none yet."""
         held = {name: amount for name, amount in self.by(queue).items() if name != PODS}
-        for name, amounts in self._cluster.queue_ledger.ungated.items() if self._counts_ungated else ():
+        for name, amounts in self._cluster.queue_cache.ungated.items() if self._counts_ungated else ():
             if queue in self.levels(name):
                 accumulate(held, {n: amount for n, amount in amounts.items() if n != PODS}, -1)
         return held
 
     @property
     def _version(self) -> Hashable:
-        return self._cluster.clocks.queue_tree if self._places is None else self._places.version
+        return self._cluster.clocks.queue_tree_generation if self._places is None else self._places.version
 
     def refresh(self) -> None:
         """Count again when queues came, went or are below others now."""
@@ -181,7 +181,7 @@ class QueueUsageObserver(Observer):
         for queue in self._cluster.queues.values():
             self._add(queue.name, {**queue.allocated, PODS: queue.placed}, 1)
             if self._counts_ungated:
-                self._add(queue.name, self._cluster.queue_ledger.ungated.get(queue.name, NOTHING), 1)
+                self._add(queue.name, self._cluster.queue_cache.ungated.get(queue.name, NOTHING), 1)
         self._queue_of = {job.key: job.queue for job in self._cluster.jobs.values()}
 
     def catch_up(self) -> None:

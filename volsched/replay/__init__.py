@@ -1,1 +1,1 @@
-"""What would have been: jobs with their durations, scheduled by the engine in virtual time."""
+"""Replay: jobs with their durations, scheduled in virtual time."""

@@ -1,4 +1,4 @@
-"""A job of a replay: when it came, how long it runs, and what it asks for."""
+"""A job of a replay: its submission, its duration, and its requests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from volsched.model.values.resources import Resources
 
 YEAR: Final = 365.25 * 86400.0
 LONGEST_TRACE: Final = 10 * YEAR
-"""Seconds after the first in which jobs may come: what was used is told hour by hour."""
+"""The seconds after the first in which jobs may come: usage is reported by hour."""
 
 LONGEST_JOB: Final = 100 * YEAR
 """Seconds for which a job may run."""
@@ -22,7 +22,7 @@ MOST_PODS: Final = 200_000
 """Of jobs that have come and are not over: more than a Kubernetes cluster has."""
 
 EXPECTED_DURATION: Final = "volsched.io/expected-duration"
-"""The annotation by which a job declares how long it runs; a duration as Go writes it."""
+"""The annotation with the declared duration of a job, as Go writes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +68,16 @@ class ReplayJob:
 
     @cached_property
     def pods(self) -> int:
-        """How many pods the job has."""
+        """Return how many pods the job has."""
         return sum(role.count for role in self.roles)
 
     @cached_property
     def request(self) -> Resources:
-        """What all pods ask for together."""
+        """Return the request of all pods together."""
         return Resources.sum_of(role.request.scaled(role.count) for role in self.roles)
 
     def least(self) -> Resources:
-        """Return what the pods ask for that the job needs: of each role its own minimum, in order."""
+        """Return the request of the pods that the job needs: of each role its own minimum, in order."""
         left, needed = self.min_pods, []
         for role in self.roles:
             taken = min(left, self.min_roles.get(role.name, role.count))

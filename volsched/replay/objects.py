@@ -1,8 +1,8 @@
-"""Jobs from objects: workloads that state how long they run, and what is over, or runs, in a snapshot of a cluster.
+"""Jobs from objects: workloads with durations, and finished or running jobs of a snapshot.
 
-A workload (Volcano Job, batch Job, pod without controller) states its duration in an annotation. What a cluster did is
-read from the pods that are still there, since a pod knows when it started and ended; of a Job whose pods are gone, from
-its status. What is taken as a job is taken out of the inventory, so that it is not there from the beginning as well.
+A workload (Volcano Job, batch Job, pod without controller) states its duration in an annotation. The past of a cluster
+is read from the pods that still exist, since a pod knows when it started and ended; of a Job without pods, from its
+status. A job is removed from the inventory, so that it is not there from the beginning as well.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from volsched.simulation.documents import InputError, InputProblem
 from volsched.simulation.manifests import Inventory, identity_of, subject_of
 
 DURATION: Final = "replay.volsched.io/duration"
-"""How long a workload runs in a replay; a duration as Go writes it."""
+"""The annotation with the duration of a workload in a replay, as Go writes it."""
 SUBMIT: Final = "replay.volsched.io/submit"
-"""When it comes, as a duration from the beginning of the replay on; without it at the beginning."""
+"""The annotation with its submission, as a duration from the beginning; without it at the beginning."""
 
 _LONGEST_TOLD: Final = 64
 """Characters of an annotation that a fault shows."""
@@ -115,7 +115,7 @@ class _Snapshot:
         self._newest = _newest(inventory)
 
     def jobs(self) -> Iterator[ReplayJob | None]:
-        """Yield the job of every gang of pods, then of every finished Job that has none left."""
+        """Yield the job of every gang of pods, then of every finished Job without pods."""
         gangs: dict[Owner | str, list[api.Pod]] = {}
         for pod in self._inventory.of(api.Pod):
             if pod.spec.scheduler_name in self._schedulers and not self._serves(pod):
@@ -151,7 +151,7 @@ class _Snapshot:
         return self._timed(shape, min(created, default=start), max(0.0, end - start), about)
 
     def _of_group(self, pods: Sequence[api.Pod]) -> ReplayJob:
-        """Return the job of pods that no Job of the snapshot owns, by their PodGroup where it is there."""
+        """Return the job of pods without a Job in the snapshot, by their PodGroup if it is there."""
         first = pods[0]
         group = self._groups.get(f"{first.metadata.namespace}/{first.metadata.annotations.get(GROUP_NAME, '')}")
         shape = self._shaper.shape(first)
@@ -185,7 +185,7 @@ class _Snapshot:
         return replace(shape, submit=submit, duration=min(max(0.0, duration), LONGEST_JOB), declared=declared)
 
     def _end_of(self, pod: api.Pod) -> float:
-        """When a pod ended: when its last container did; one that runs ends with the snapshot."""
+        """Return when a pod ended: with its last container; a running one ends with the snapshot."""
         if pod.status.phase not in _FINISHED:
             return self._newest
         return max((at for stamp in _ends(pod) if (at := seconds(stamp)) is not None), default=self._newest)
@@ -222,7 +222,7 @@ def _newest(inventory: Inventory) -> float:
 
 
 class _Shaper:
-    """Makes of a workload what it asks for, as its controllers would; its times are for others to set."""
+    """Makes the job of a workload, as its controllers would; its times are set elsewhere."""
 
     def __init__(self, inventory: Inventory, scheduler: str) -> None:
         self._scheduler = scheduler
@@ -264,7 +264,7 @@ class _Shaper:
     def _of_template(self, found: Workload, template: api.PodTemplateSpec, pods: int) -> ReplayJob:
         meta, annotations = found.metadata, found.metadata.annotations
         pod = api.Pod(metadata=template.metadata, spec=template.spec)
-        group = grouping.plain_group(api.ObjectMeta(), grouping.seed_of(pod), annotations)
+        group = grouping.plain_group(api.ObjectMeta(), grouping.group_template_of(pod), annotations)
         return ReplayJob(
             name=meta.name,
             namespace=meta.namespace,
@@ -278,13 +278,13 @@ class _Shaper:
         )
 
     def _queue(self, namespace: str, queue: str) -> str:
-        """Return the queue that a PodGroup is put into: that of its namespace when it names but the default."""
+        """Return the queue of a PodGroup: that of its namespace if it names only the default."""
         found = self._namespaces.get(namespace)
         return grouping.admitted_queue(queue, found.annotations.get(grouping.QUEUE_NAME, "") if found else "")
 
 
 def _template(pod: api.Pod) -> api.PodTemplateSpec:
-    """Return what a pod was before it had a node; what the scheduler wrote into it is not in it."""
+    """Return a pod as it was before it had a node, without the scheduler's changes."""
     annotations = {key: text for key, text in pod.metadata.annotations.items() if key != GROUP_NAME}
     meta = api.ObjectMeta(labels=pod.metadata.labels, annotations=annotations)
     return api.PodTemplateSpec(metadata=meta, spec=msgspec.structs.replace(pod.spec, node_name=""))
@@ -318,7 +318,7 @@ def _roles(pods: Sequence[api.Pod]) -> Iterator[Role]:
 
 
 def _own(annotations: dict[str, str]) -> dict[str, str]:
-    """Return what a workload states itself: without its times, and without what a scheduler promised it in its day."""
+    """Return a workload's own data: without its times, and without a scheduler's reservations."""
     return {
         key: text
         for key, text in annotations.items()

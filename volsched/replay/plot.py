@@ -1,7 +1,7 @@
-"""Pictures of a replay: what was used hour by hour, and how long jobs of each size waited.
+"""Charts of a replay: usage by hour, and waiting times by size of job.
 
-A page (`.html`) is drawn here as SVG and needs nothing else, neither to be made nor to be looked at. A picture
-(`.png`) is drawn by matplotlib, which is an extra.
+A page (`.html`) is drawn here as SVG and needs no library and no network. A picture (`.png`) is drawn by matplotlib,
+which is an extra.
 """
 
 from __future__ import annotations

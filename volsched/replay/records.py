@@ -1,4 +1,4 @@
-"""What became of each job of a replay."""
+"""The result of each job of a replay."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 from volsched.model.values.resources import Resources
 from volsched.replay.jobs import ReplayJob, Role
-from volsched.replay.world import Promise
+from volsched.replay.virtual_cluster import Promise
 
 
 @dataclass(frozen=True, slots=True)
 class HeldInterval:
-    """What one pod held, and from when to when, in seconds of the replay."""
+    """The amounts of one pod, and their start and end, in seconds of the replay."""
 
     request: Resources
     start: float
@@ -62,7 +62,7 @@ class JobRecord:
         return True
 
     def is_complete(self) -> bool:
-        """Whether as many pods run as the job needs, of each role too."""
+        """True if as many pods run as the job needs, of each role too."""
         if len(self._running) < self.job.min_pods:
             return False
         roles = Counter(running.role for running in self._running.values())

@@ -1,4 +1,4 @@
-"""What a replay comes to: waits, slowdowns, use and fairness, by queue and by size of job.
+"""The summary of a replay: waits, slowdowns, use and fairness, by queue and by size of job.
 
 All of it is computed from the records when the replay is over. Times are in seconds.
 """
@@ -21,14 +21,14 @@ Floats: TypeAlias = NDArray[np.float64]
 
 HOUR: Final = 3600.0
 BOUND: Final = 600.0
-"""Seconds that a short job counts as in its slowdown (Feitelson et al., 1997), so that it does not drown the others."""
+"""The least duration of a job in its slowdown (Feitelson et al., 1997), so that short jobs do not dominate."""
 
 CARDS: Final = "nvidia.com/gpu"
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayedCluster:
-    """What the summary must know of the cluster: what jobs can have of each resource, and the weights of queues."""
+    """The data of the cluster for the summary: the capacity of each resource for jobs, and the weights of queues."""
 
     capacity: Mapping[str, int]
     weights: Mapping[str, int]
@@ -182,7 +182,7 @@ def _finite(columns: tuple[Floats, Floats, Floats], window: _Window) -> tuple[Fl
 
 
 def _idle_while_waiting(records: Sequence[JobRecord], resource: str, capacity: int, window: _Window) -> float:
-    """Return the part of the capacity, over the whole time, that was idle while a job waited that asks for some."""
+    """Return the part of the capacity, over the whole time, that was idle while a job waited that requests some."""
     starts, ends, amounts = _finite(_held(records, resource), window)
     since, until, asked = _finite(_waiting(records, resource), window)
     since, until = since[asked > 0], until[asked > 0]
@@ -206,10 +206,10 @@ def _steps(times: Floats, starts: Floats, ends: Floats, amounts: Floats) -> Floa
 
 
 def _jain(records: Sequence[JobRecord], cluster: ReplayedCluster, cards: str, window: _Window) -> Json | None:
-    """Return Jain's index of what queues held of their fair share (Jain, Chiu and Hawe, 1984): 1 is perfectly fair.
+    """Return Jain's index of the queues' use of their fair share (Jain, Chiu and Hawe, 1984): 1 is perfectly fair.
 
     The fair share of a queue in an hour is the most that it can have when the cards are divided by weight and none gets
-    more than it asks for (max-min). ``hourly`` is the mean over hours in which two queues or more wanted something.
+    more than it requests (max-min). ``hourly`` is the mean over hours in which two queues or more wanted something.
     """
     capacity = cluster.capacity.get(cards, 0)
     by_queue = _by(records, lambda record: record.job.queue)
@@ -235,7 +235,7 @@ def _index(shares: Floats) -> float | None:
 
 
 def _max_min(wants: Floats, weights: Floats, capacity: float) -> Floats:
-    """Divide a capacity by weight, nobody above what it wants."""
+    """Divide a capacity by weight, none above its request."""
     due, left = np.zeros(len(wants)), capacity
     open_ = wants > 0
     while open_.any() and left > 1e-9 * capacity:
@@ -254,7 +254,7 @@ def _max_min(wants: Floats, weights: Floats, capacity: float) -> Floats:
 
 
 def _reservations(records: Iterable[JobRecord]) -> Json:
-    """Count the jobs to which a start was promised, by whether they started until the first that was named."""
+    """Count the jobs with a promised start, by whether they started before the first promised time."""
     promised = [record for record in records if record.promised]
     dated = [
         (first, record.start)

@@ -1,4 +1,4 @@
-"""The result of a replay for people: how long jobs waited by size and queue, and what was used."""
+"""The result of a replay as text: waiting times by size and queue, and usage."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ REQUIRED: Final = ("name", "submit_s", "duration_s")
 COLUMNS: Final = (
     *REQUIRED, "namespace", "queue", "declared_s", "pods", "min_pods", "priority", "card",
 )  # fmt: skip
-"""What a column may be called; any other one is a resource, in what one pod asks for."""
+"""The names of columns; any other one is a resource, in amounts of one pod."""
 
 _PLAIN_RESOURCES: Final = ("cpu", "memory", "ephemeral-storage")
 _MOST_PODS: Final = 100_000

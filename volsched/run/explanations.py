@@ -1,8 +1,8 @@
-"""Explanations that a running scheduler gives to people who may not list the cluster.
+"""Explanations of a running scheduler for users who may not list the cluster.
 
-Each is worked out by ``volsched explain`` in a process of its own, on a snapshot: sessions there hold up none here,
-and what would help is tried in copies of a process, which needs one without other threads. Two are made at a time, for
-two askers; those who ask more take turns, and what is asked by somebody who has left is ended.
+Each is made by ``volsched explain`` in a process of its own, on a snapshot: its sessions delay none here, and changes
+are tried in copies of a process, which needs one without other threads. Two are made at a time, for two readers; others
+take turns, and the explanation for a reader that has left is ended.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Final
 import msgspec
 import structlog
 
-from volsched.asking.discreet import discreet
-from volsched.asking.records import Explanation, document
+from volsched.diagnose.records import Explanation, document
+from volsched.diagnose.redaction import redacted
 from volsched.kube.turns import TooManyAskedError, Turns
 
 HELP_SECONDS: Final = 5.0
@@ -53,7 +53,7 @@ class Explanations:
 
 @contextlib.contextmanager
 def _in_memory(data: bytes) -> Iterator[int]:
-    """Give a file that is on no disk: there may be none to write to, and it holds the pods of all namespaces."""
+    """Return a file that is on no disk: there may be none to write to, and it holds the pods of all namespaces."""
     with open(os.memfd_create("asked.snapshot"), "wb", buffering=0) as file:
         file.write(data)
         yield file.fileno()
@@ -84,12 +84,12 @@ async def _explained(file: int, kind: str, namespace: str, name: str) -> tuple[i
     if process.returncode not in _ANSWERED:
         _log.error("an explanation failed", status=process.returncode, said=errors.decode(errors="replace")[-2000:])
         return 500, b"it could not be worked out; the scheduler's log says why\n"
-    answer = discreet(msgspec.json.decode(out, type=Explanation))
+    answer = redacted(msgspec.json.decode(out, type=Explanation))
     return 200, msgspec.json.encode(document("Explanation", answer))
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """End a process that runs on, with its trials: who asked has gone, or it took too long."""
+    """End a process with its copies: the reader has gone, or it took too long."""
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, 9)

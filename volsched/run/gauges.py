@@ -1,4 +1,4 @@
-"""The numbers of a process that are read at the moment of asking: requests, watches, lanes, the lease, queues."""
+"""Metrics of a process that are read on request: requests, watches, lanes, the lease, queues."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
-from volsched.kube.client.client import Api
+from volsched.kube.client.rest import Api
 from volsched.kube.fence import Fence
 from volsched.kube.serve.connections import WHY_CLOSED
+from volsched.kube.serve.loop_lag import LoopLagMonitor
 from volsched.kube.serve.metrics import Metrics, Read
-from volsched.kube.serve.pulse import Pulse
 from volsched.kube.serve.scheduler_metrics import SchedulerMetrics
 from volsched.kube.serve.site import LimitedSites
 from volsched.kube.watch.inbox import Inbox
 from volsched.kube.watch.informer import Informer
 from volsched.kube.write.executor import ClusterExecutor
-from volsched.mirror.memory_bound import Holdings
-from volsched.mirror.mirror import Mirror
+from volsched.mirror.apply import Mirror
+from volsched.mirror.memory_bound import MemoryUse
 from volsched.mirror.online import parts
 from volsched.mirror.quarantine import Quarantine
 from volsched.model.cluster import Cluster
@@ -57,7 +57,7 @@ def add_gauges(
     add_watches(metrics, informers)
     add_lease(metrics, fence)
     add_quarantine(metrics, mirror.quarantine)
-    add_holdings(metrics, mirror.holdings)
+    add_memory_use(metrics, mirror.memory_use)
     _add_writing(metrics, executor, inbox)
     _add_binding(metrics, executor, cluster)
     _add_preemption(metrics, cluster)
@@ -77,13 +77,13 @@ def add_gauges(
 # -- parts that every process has -----------------------------------------------------------------------------------
 
 
-def add_loop(metrics: Metrics, pulse: Pulse, tables: Tables) -> None:
-    """How the process itself is: whether its event loop turns, and what it keeps."""
+def add_loop(metrics: Metrics, loop_lag: LoopLagMonitor, tables: Tables) -> None:
+    """Metrics of the process itself: delays of its event loop, and table sizes."""
     metrics.add_histograms(
         "volsched_loop_stall_seconds",
         "For how long the event loop stood still, looked at twenty times a second",
         (),
-        lambda: {(): pulse.stalls},
+        lambda: {(): loop_lag.stalls},
     )
     metrics.add(
         "volsched_memory_blocks",
@@ -95,7 +95,7 @@ def add_loop(metrics: Metrics, pulse: Pulse, tables: Tables) -> None:
 
 
 def add_connections(metrics: Metrics, sites: Callable[[], Sequence[LimitedSites]]) -> None:
-    """Who is connected to the addresses of the process, and who was made to go."""
+    """Metrics of connections to the process, and of those it closed."""
     metrics.add(
         "volsched_connections",
         "Connections that are open, by the port to which they are",
@@ -120,7 +120,7 @@ def tables_of(informers: Sequence[Informer], apis: Callable[[], Sequence[Api]]) 
 
 
 def add_requests(metrics: Metrics, apis: Callable[[], Sequence[Api]]) -> None:
-    """What the API server is asked for; the Lease is renewed with an `Api` of its own."""
+    """Metrics of requests to the API server; the Lease is renewed with an `Api` of its own."""
     metrics.add(
         "volsched_api_requests",
         "Requests to the API server",
@@ -143,24 +143,24 @@ def add_requests(metrics: Metrics, apis: Callable[[], Sequence[Api]]) -> None:
     )
 
 
-def add_holdings(metrics: Metrics, holdings: Holdings) -> None:
-    """What is kept of objects, and how much may be."""
+def add_memory_use(metrics: Metrics, memory_use: MemoryUse) -> None:
+    """Metrics of the memory for objects, and its bound."""
     metrics.add(
         "volsched_kept_bytes",
         "Memory that objects of all namespaces take, by estimate",
         (),
-        lambda: {(): float(holdings.kept_bytes)},
+        lambda: {(): float(memory_use.kept_bytes)},
     )
     metrics.add(
         "volsched_kept_bytes_limit",
         "Above so much objects that hold nothing are refused; 0: no bound",
         (),
-        lambda: {(): float(holdings.most)},
+        lambda: {(): float(memory_use.most)},
     )
 
 
 def add_watches(metrics: Metrics, informers: Sequence[Informer]) -> None:
-    """What is followed at the API server."""
+    """Metrics of the followed kinds."""
     metrics.add(
         "volsched_watch_restarts",
         "Watches that had to be begun again, and why",
@@ -191,7 +191,7 @@ def add_watches(metrics: Metrics, informers: Sequence[Informer]) -> None:
 
 
 def add_quarantine(metrics: Metrics, quarantine: Quarantine) -> None:
-    """Objects that are set aside; for want of memory 0 is told, too, so that the alert has data."""
+    """Metrics of quarantined objects; for the memory bound 0 is reported, too, so that the alert has data."""
     metrics.add(
         "volsched_quarantined_objects",
         "Objects that are set aside, as they cannot be read or used, until they change",
@@ -201,7 +201,7 @@ def add_quarantine(metrics: Metrics, quarantine: Quarantine) -> None:
 
 
 def _summed(numbers: Iterable[tuple[tuple[str, ...], float]]) -> Numbers:
-    """Add up what has the same labels: of one kind there may be several watches, and kinds of the same name."""
+    """Add up values with the same labels: of one kind there may be several watches, and kinds of the same name."""
     total: dict[tuple[str, ...], float] = {}
     for labels, number in numbers:
         total[labels] = total.get(labels, 0) + number
@@ -209,7 +209,7 @@ def _summed(numbers: Iterable[tuple[tuple[str, ...], float]]) -> Numbers:
 
 
 def add_lease(metrics: Metrics, fence: Fence) -> None:
-    """Whether this process leads, and for how long still."""
+    """Metrics of leadership: whether this process leads, and for how long still."""
     metrics.add("volsched_leader", "Whether this process may write", (), lambda: {(): float(fence.is_open)})
     metrics.add(
         "volsched_lease_seconds_left",
@@ -233,14 +233,14 @@ def _finite(seconds: float) -> Numbers:
 
 
 def _add_writing(metrics: Metrics, executor: ClusterExecutor, inbox: Inbox) -> None:
-    binder, statuses, events = executor.binder, executor.statuses, executor.events
+    pod_writer, statuses, events = executor.pod_writer, executor.statuses, executor.events
     metrics.add(
         "volsched_lane_depth",
         "Writes that wait",
         ("lane",),
         lambda: {
             ("bind",): executor.backlog,
-            ("volumes",): binder.preparing,
+            ("volumes",): pod_writer.preparing,
             ("status",): statuses.depth,
             ("events",): events.depth,
             ("inbox",): len(inbox),
@@ -250,7 +250,7 @@ def _add_writing(metrics: Metrics, executor: ClusterExecutor, inbox: Inbox) -> N
         "volsched_writes_dropped",
         "Writes that were given up",
         ("lane",),
-        lambda: {("bind",): binder.dropped, ("status",): statuses.dropped, ("events",): events.dropped},
+        lambda: {("bind",): pod_writer.dropped, ("status",): statuses.dropped, ("events",): events.dropped},
         counts=True,
     )
     metrics.add(
@@ -267,21 +267,21 @@ def _add_writing(metrics: Metrics, executor: ClusterExecutor, inbox: Inbox) -> N
 
 
 def _add_binding(metrics: Metrics, executor: ClusterExecutor, cluster: Cluster) -> None:
-    binder = executor.binder
+    pod_writer = executor.pod_writer
 
     def count(name: str, help_: str, read: Callable[[], int]) -> None:
         metrics.add(name, help_, (), lambda: {(): read()}, counts=True)
 
-    count("volsched_pods_bound", "Pods that were bound", lambda: binder.bound)
-    count("volsched_binds_refused", "Bindings that failed", lambda: binder.refused)
-    count("volsched_binds_to_lost_nodes", "Pods bound to a node that went meanwhile", lambda: binder.lost_nodes)
-    count("volsched_evictions_sent", "Pods that were deleted to make room", lambda: binder.evicted)
-    count("volsched_evictions_refused", "Pods that could not be deleted", lambda: binder.evictions_refused)
+    count("volsched_pods_bound", "Pods that were bound", lambda: pod_writer.bound)
+    count("volsched_binds_refused", "Bindings that failed", lambda: pod_writer.refused)
+    count("volsched_binds_to_lost_nodes", "Pods bound to a node that went meanwhile", lambda: pod_writer.lost_nodes)
+    count("volsched_evictions_sent", "Pods that were deleted to make room", lambda: pod_writer.evicted)
+    count("volsched_evictions_refused", "Pods that could not be deleted", lambda: pod_writer.evictions_refused)
     metrics.add_histograms(
         "volsched_bind_duration_seconds",
         "From a decision to its binding at the API server",
         (),
-        lambda: {(): binder.durations},
+        lambda: {(): pod_writer.durations},
     )
     metrics.add_histograms(
         "volsched_claims_duration_seconds",
@@ -293,7 +293,7 @@ def _add_binding(metrics: Metrics, executor: ClusterExecutor, cluster: Cluster) 
         "volsched_pod_wait_seconds",
         "From a pod's creation to its binding, by queue",
         ("queue",),
-        lambda: _of_living_queues(binder.waits, cluster),
+        lambda: _of_living_queues(pod_writer.waits, cluster),
     )
 
 
@@ -316,7 +316,7 @@ def _add_preemption(metrics: SchedulerMetrics, cluster: Cluster) -> None:
 
 
 def _of_living_queues(found: dict[tuple[str, ...], T], cluster: Cluster) -> dict[tuple[str, ...], T]:
-    """Forget what was counted of queues that are gone; the queue is the last label."""
+    """Drop counts of deleted queues; the queue is the last label."""
     for labels in [labels for labels in tuple(found) if labels[-1] not in cluster.queues]:
         found.pop(labels, None)
     return found
@@ -330,13 +330,13 @@ def _add_cluster(metrics: Metrics, cluster: Cluster) -> None:
         "volsched_cluster_allocatable",
         "What pods may take on all nodes",
         _RESOURCE,
-        lambda: _of_cluster(cluster, cluster.node_ledger.totals),
+        lambda: _of_cluster(cluster, cluster.node_cache.totals),
     )
     metrics.add(
         "volsched_cluster_used",
         "What pods take on all nodes",
         _RESOURCE,
-        lambda: _of_cluster(cluster, cluster.node_ledger.total_used),
+        lambda: _of_cluster(cluster, cluster.node_cache.total_used),
     )
 
 
@@ -405,7 +405,7 @@ def _parts_of_cluster(mirror: Mirror) -> Numbers:
     by_name = {names[column]: amount for column, amount in online.items()}
     return {
         (resource, workload): in_base_units(resource, amount)
-        for workload, resource, amount in parts(_named(mirror.cluster, mirror.cluster.node_ledger.total_used), by_name)
+        for workload, resource, amount in parts(_named(mirror.cluster, mirror.cluster.node_cache.total_used), by_name)
     }
 
 
@@ -446,7 +446,7 @@ def _guarantee(queue: QueueInfo) -> Mapping[str, int]:
 
 
 def queue_amounts(cluster: Cluster, of: Callable[[QueueInfo], Mapping[str, int]]) -> Numbers:
-    """Return amounts of each queue (what it holds, may hold, ...) by queue and resource, in the resource's unit."""
+    """Return amounts of each queue (used, limit, ...) by queue and resource, in the resource's unit."""
     return {
         (queue.name, resource): amount
         for queue in _queues(cluster)
@@ -456,7 +456,7 @@ def queue_amounts(cluster: Cluster, of: Callable[[QueueInfo], Mapping[str, int]]
 
 
 def requested(cluster: Cluster, waiting: Read) -> Numbers:
-    """Return what the pods of each queue ask for: what they hold and what those that wait want."""
+    """Return the requests of each queue: the used amounts and those of waiting pods."""
     total = dict(queue_amounts(cluster, _allocated))
     for labels, amount in waiting().items():
         if labels[0] in cluster.queues:
@@ -466,7 +466,7 @@ def requested(cluster: Cluster, waiting: Read) -> Numbers:
 
 def shares(cluster: Cluster) -> Numbers:
     """Return which part of what all nodes have each queue holds, from 0 to 1."""
-    there = dict(zip(cluster.columns.names, cluster.node_ledger.totals, strict=False))
+    there = dict(zip(cluster.columns.names, cluster.node_cache.totals, strict=False))
     return {
         (queue, resource): amount / there[resource]
         for (queue, resource), amount in queue_amounts(cluster, _allocated).items()

@@ -1,9 +1,9 @@
-"""The scheduling thread: owns mirror and scheduler, takes changes in, runs a session when there is reason to.
+"""The scheduling thread: owns mirror and scheduler, takes changes in, and runs sessions.
 
-It is the mirror's only writer. Everything that others ask of it (another configuration, a dump, the end) is noted and
-done between two sessions.
+It is the mirror's only writer. Requests of other threads (another configuration, a dump, the end) are noted and done
+between two sessions.
 
-``SchedulingThread`` has many attributes: what other threads ask of it waits in it until a session is over.
+``SchedulingThread`` has many attributes: requests of other threads wait in it until a session is over.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import structlog
 from volsched import __version__
 from volsched.framework.boundary import Bounds
 from volsched.kube.watch.inbox import Inbox
-from volsched.mirror.mirror import Mirror
+from volsched.mirror.apply import Mirror
 from volsched.model.changes import Bound
 from volsched.model.cluster import Cluster
 from volsched.model.plan import Executor
@@ -37,11 +37,13 @@ IDLE_SESSION_SECONDS: Final = 30.0
 BUSY_BACKLOG: Final = 64
 BINDINGS_PER_SECOND: Final = 4000
 LONGEST_PAUSE_SECONDS: Final = 0.5
-"""While more bindings than this wait, another session would only make the queue longer: it waits as long as a fast API
-server would need for them, within a limit."""
+"""The most waiting bindings with which a session begins: another one would only make the queue longer.
+
+The wait is the time that a fast API server would need for them, within a limit.
+"""
 
 ORPHAN_GRACE_SECONDS: Final = 2.0
-"""A pod may be without its PodGroup this long before that is told: a controller may be about to make it."""
+"""The time that a pod may lack its PodGroup before that is reported: a controller may be about to make it."""
 
 GC_THRESHOLDS: Final = (50_000, 50, 100)
 """Once everything is listed and out of the collector's sight: sessions make little that stays."""
@@ -53,7 +55,7 @@ _log = structlog.get_logger(__name__)
 
 
 class SystemClock:
-    """The time of this machine; `beat` is called when somebody asks for CPU time, as a session does at every job."""
+    """The time of this machine; `beat` is called when CPU time is read, as a session does at every job."""
 
     def __init__(self, beat: Callable[[], None] = lambda: None) -> None:
         self._beat = beat
@@ -74,7 +76,7 @@ class SystemClock:
 
 @dataclass(frozen=True, slots=True)
 class LoopSettings:
-    """How sessions are held: the longest time between two looks in seconds, and what `Scheduler` is told."""
+    """Settings of sessions: the longest time between two looks in seconds, and those of `Scheduler`."""
 
     period: float
     bounds: Bounds
@@ -82,10 +84,10 @@ class LoopSettings:
 
 
 class SchedulingThread:
-    """Owns mirror and scheduler: takes changes in, runs a session when something changed and writing is allowed.
+    """Owns mirror and scheduler: takes changes in, runs a session if something changed and writing is allowed.
 
-    `may_schedule` is asked before each session, `is_listed` states whether all that there was has come; `on_crash` is
-    told what ended the thread, should that happen.
+    `may_schedule` is asked before each session, `is_listed` tells whether all objects have come; `on_crash` gets the
+    exception that ended the thread, should that happen.
     """
 
     def __init__(
@@ -122,7 +124,7 @@ class SchedulingThread:
 
     @property
     def is_running(self) -> bool:
-        """Whether it was started and has not ended."""
+        """True if it was started and has not ended."""
         return self._thread.is_alive()
 
     def start(self, executor: Executor) -> None:
@@ -132,7 +134,7 @@ class SchedulingThread:
         self._thread.start()
 
     def stop(self, timeout: float) -> bool:
-        """Let the session that runs end and no other begin; tell whether it ended within `timeout` seconds."""
+        """Let the running session end and no other begin; return True if it ended within `timeout` seconds."""
         self._stopping.set()
         self._inbox.wake()
         if self._thread.is_alive():
@@ -150,7 +152,7 @@ class SchedulingThread:
         self._inbox.wake()
 
     def kick(self) -> None:
-        """Run a session soon, whatever has changed."""
+        """Run a session soon, also without changes."""
         self._is_due = True
         self._inbox.wake()
 
@@ -214,7 +216,7 @@ class SchedulingThread:
         return max(0.0, min(self._settings.period, due - time.time()))
 
     def _due_at(self) -> float | None:
-        """When a back-off or a grace ends (seconds since the epoch); None when nothing is due at a known time."""
+        """Return when a back-off or a grace ends (seconds since the epoch); None if no time is known."""
         return self._scheduler.wake_at() if self._scheduler is not None else self.mirror.next_retry()
 
     def _configure(self) -> None:
@@ -257,7 +259,7 @@ class SchedulingThread:
         self._on_cycle(report)
 
     def _has_news(self) -> bool:
-        """Whether changes wait; after a session that gave way for them the next one goes on to its end."""
+        """True if changes wait; after a session that gave way for them the next one goes on to its end."""
         return not self._gave_way and self._inbox.received > self._inbox.taken
 
     def _freeze_once(self) -> None:
@@ -269,7 +271,7 @@ class SchedulingThread:
 
 
 def write_dump(cluster: Cluster, folder: str) -> None:
-    """Write what the scheduler believes to a JSON file in a folder, and its name to the log; a failure is logged."""
+    """Write the state of the scheduler to a JSON file in a folder, and its name to the log; a failure is logged."""
     name = f"volsched-mirror-{os.getpid()}-{time.strftime('%Y%m%dT%H%M%S')}.json"
     try:
         path = Path(folder or tempfile.gettempdir()) / name  # there need not be a folder for temporary files

@@ -1,10 +1,10 @@
-"""Gives memory back: to Python what is left in circles of references, to the machine what large objects took.
+"""Gives memory back: to Python from reference cycles, to the machine from freed large objects.
 
-Sessions make little that stays, so the garbage collector's own count of it seldom tells it to look. What is young is
-looked at here instead, once listing is over; circles of old objects are not left by anything that goes on for ever.
+Sessions leave few objects, so the garbage collector's own count of them rarely starts a collection. Young objects are
+collected here instead, once listing is over; nothing that runs for ever leaves cycles of old objects.
 
-The C library keeps what was freed between what is still in use; only `malloc_trim` gives whole pages of it back
-(malloc_trim(3)). Other C libraries than glibc do not have it, and need no asking or cannot be asked.
+The C library keeps freed memory between used parts; only `malloc_trim` gives whole pages of it back (malloc_trim(3)).
+Other C libraries than glibc do not have it.
 """
 
 from __future__ import annotations
@@ -15,18 +15,20 @@ import gc
 from typing import Final
 
 TRIM_SECONDS: Final = 30.0
-"""How often it is done. The machine's part is on a thread of its own; the collector's stops everybody, for 0.07 s after
-36,000 pods came in that time, and for next to nothing else."""
+"""The time between two runs. The machine's part is on a thread of its own.
+
+The collector's part stops all threads, for 0.07 s after 36,000 pods came in that time, and hardly otherwise.
+"""
 
 _YOUNG: Final = 1
-"""The oldest generation that is collected; what is in the one behind it was looked at once."""
+"""The oldest generation that is collected; the one behind it was collected once."""
 
 _KEPT_BYTES: Final = 0
-"""What may stay free at the end of the heap."""
+"""The free memory that may stay at the end of the heap."""
 
 
 async def give_back() -> None:
-    """Have it given back, for ever; garbage is collected once what was listed is out of the collector's sight."""
+    """Give memory back, for ever; collect garbage once listed objects are out of the collector's sight."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     while True:
         await asyncio.sleep(TRIM_SECONDS)

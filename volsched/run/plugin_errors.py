@@ -1,7 +1,6 @@
-"""What plugins failed with: counted, logged, and told on the configuration where a plugin fails again and again.
+"""Failures of plugins: counted, logged, and reported on the configuration if a plugin fails again and again.
 
-A pod group over which a plugin fails shows that (``framework.boundary``). That a plugin is broken is for whoever
-configured it.
+A PodGroup over which a plugin fails shows that (``framework.boundary``). This report is for the administrator.
 """
 
 from __future__ import annotations
@@ -19,8 +18,10 @@ from volsched.ports import CycleReport
 
 OFTEN: Final = 3
 LATELY: Final = 10
-"""A plugin that failed in so many of the last so many sessions is told on the configuration, once until it has done
-without for as long. Not in every session there is something to ask it about."""
+"""A plugin that failed in so many of the last sessions is reported, once until it has worked for as long.
+
+A plugin has no work in some sessions.
+"""
 
 OURSELVES: Final = "volsched"
 """Stands for the scheduler itself, where no plugin is to blame."""

@@ -1,4 +1,4 @@
-"""What every long-running verb has: an event loop, signals, tasks that must not fail, a lease, and an orderly end.
+"""The common parts of long-running verbs: an event loop, signals, tasks, a lease, and an orderly end.
 
 How a process ends:
 
@@ -7,8 +7,8 @@ How a process ends:
 * A task of the program dies, or ends although it should not: a message that names it; status 1.
 * The configuration, a flag or an address is wrong at the start: status 2.
 * Anything unforeseen: status 1.
-* The API server's store was put back to an earlier state: nothing that is known can be believed. Everything is begun
-  again inside the same process, as after a restart.
+* The API server's store was put back to an earlier state: all known objects may be wrong. Everything starts again
+inside the same process, as after a restart.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from typing import Any, Final
 import structlog
 
 from volsched import logs
-from volsched.kube.client.client import Api
 from volsched.kube.client.credentials import Source
+from volsched.kube.client.rest import Api
 from volsched.kube.errors import ApiError, CredentialsError, KubeSetupError
 from volsched.kube.fence import Fence
 from volsched.kube.lead.elector import LeaseSettings, Predecessor
 from volsched.kube.lead.lease_thread import Candidate, LeaseThread
-from volsched.kube.serve.pulse import Pulse
+from volsched.kube.serve.loop_lag import LoopLagMonitor
 from volsched.kube.tasks import Tasks
 from volsched.kube.watch.informer import Informer
-from volsched.mirror.memory_bound import Holdings
+from volsched.mirror.memory_bound import MemoryUse
 from volsched.model.errors import ConfigError
 from volsched.model.values.bounded import Tables
 from volsched.run import memory
@@ -48,44 +48,44 @@ _ANEW: Final = -1
 """In place of an exit status: begin again, knowing nothing."""
 
 HISTORY_SECONDS: Final = 15.0
-"""How often it is asked whether the API server's store was put back; one small request."""
+"""The time between two checks whether the API server's store was put back; one small request."""
 
 END_SECONDS: Final = 25.0
-"""How long a process may take from the signal to its end; the Deployments give it 30 s before they kill it."""
+"""The time from the signal to the end; the Deployments give a process 30 s before they kill it."""
 
 LAST_SECONDS: Final = 7.0
-"""Of these, what is kept for the end of the end: giving the lease back, closing servers and connections."""
+"""The part of it for the last steps: giving the lease back, closing servers and connections."""
 
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)
 class _End:
-    """Why the program ends."""
+    """The reason for the end of the program."""
 
     status: int
     message: str
 
 
 LOOK_AGAIN_SECONDS: Final = 30.0
-"""How often it is looked whether there is room for what was refused."""
+"""The time between two checks whether there is room for refused objects."""
 
 
-async def look_again(holdings: Holdings, informers: Sequence[Informer]) -> None:
-    """Have what was refused for want of memory listed again when there is room for it; never ends."""
+async def look_again(memory_use: MemoryUse, informers: Sequence[Informer]) -> None:
+    """List kinds again whose objects were refused for lack of memory, when there is room; never ends."""
     while True:
         await asyncio.sleep(LOOK_AGAIN_SECONDS)
-        if holdings.has_room_again:
-            kinds = holdings.kinds_refused()
+        if memory_use.has_room_again:
+            kinds = memory_use.kinds_refused()
             for informer in informers:
                 if not kinds.isdisjoint((informer.resource.kind, informer.resource.struct.__name__)):
                     informer.list_again()
 
 
 class Process(ABC):
-    """One run of a verb against one cluster: `await process.run()` gives the exit status.
+    """One run of a verb against one cluster: `await process.run()` returns the exit status.
 
-    What `_start` begins is undone by `_cleanup`, the latest first.
+    `_cleanup` undoes the steps of `_start`, the latest first.
     """
 
     def __init__(self, *, leader_elect: bool) -> None:
@@ -93,7 +93,7 @@ class Process(ABC):
         self._cleanup = contextlib.AsyncExitStack()
         self._tasks = Tasks(lambda what, error: self._finish(FAILED, f"{what} failed: {error}"))
         self._tables = Tables()
-        self._pulse = Pulse()
+        self._loop_lag = LoopLagMonitor()
         self._is_clean_end = True
         self._is_hasty_end = False
         self._ends_at = math.inf
@@ -109,7 +109,7 @@ class Process(ABC):
         self._end = asyncio.get_running_loop().create_future()
         self._handle_signals()
         asyncio.get_running_loop().set_exception_handler(_log_unforeseen)
-        self._spawn(self._pulse.beat(), "pulse")
+        self._spawn(self._loop_lag.beat(), "pulse")
         self._spawn(memory.give_back(), "memory")
         try:
             await self._start()
@@ -123,8 +123,8 @@ class Process(ABC):
     # -- leading --------------------------------------------------------------------------------------------------
 
     def _lead(self, source: Source, lease: LeaseSettings, begin: Callable[[Predecessor], Awaitable[None]]) -> None:
-        """Become the leader some time, then `begin` with who led before; when leading is over the process ends."""
-        program = Candidate(self._pulse.problem, self._lease_metadata, self._lead_no_more)
+        """Wait for leadership, then call `begin` with the former leader; the process ends with leadership."""
+        program = Candidate(self._loop_lag.problem, self._lease_metadata, self._lead_no_more)
         thread = self._lease = LeaseThread(source, lease, self._fence, program)
         thread.start()
 
@@ -134,7 +134,7 @@ class Process(ABC):
         self._spawn(lead(), "leading", ends=True)
 
     def _lease_metadata(self) -> Mapping[str, Mapping[str, str]]:
-        """Labels and annotations of the Lease by which others find the process and what it does; none by default.
+        """Return labels and annotations of the Lease that describe the process; none by default.
 
         Called on the thread of the lease.
         """
@@ -174,11 +174,11 @@ class Process(ABC):
             self._end.get_loop().call_soon_threadsafe(call, *arguments)
 
     def _spawn(self, work: Coroutine[Any, Any, None], what: str, *, ends: bool = False) -> None:
-        """Run something beside everything else; if it fails, or ends although it should not, the program ends."""
+        """Run a task beside everything else; if it fails, or ends although it should not, the program ends."""
         self._tasks.start(work, what, ends=ends)
 
     def _follow_history_of(self, informers: Sequence[Informer]) -> None:
-        """Ask for pods: there are always some that change, so an earlier state is told by their version."""
+        """Read pods: some always change, so their version shows an earlier state."""
         pods = next(each for each in informers if each.resource.kind == "Pod")
         self._spawn(self._follow_history(pods), "history of the store")
 
@@ -192,7 +192,7 @@ class Process(ABC):
                     self._finish(_ANEW, f"{lost}: its store was put back; everything is listed anew")
 
     async def _interruptible(self, work: Coroutine[Any, Any, None]) -> None:
-        """Wait for something, or for the end of the program if that comes first; raises what it raises."""
+        """Wait for a result, or for the end of the program if that comes first; raises the exception of either."""
         task = asyncio.get_running_loop().create_task(work)
         awaited: set[asyncio.Future[Any]] = {task, self._end}
         await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
@@ -206,7 +206,7 @@ class Process(ABC):
 
     @property
     def _time_left(self) -> float:
-        """How many seconds the end may still take so that its last steps have theirs."""
+        """Return how many seconds the end may still take so that its last steps have theirs."""
         return max(0.0, self._ends_at - LAST_SECONDS - time.monotonic())
 
     async def _shut_down(self, end: _End) -> None:
@@ -223,7 +223,7 @@ class Process(ABC):
 
 
 def run_process(make: Callable[[], Process]) -> int:
-    """Make a process and run it until it ends, a new one whenever all is to begin again; return the exit status."""
+    """Make a process and run it until it ends, a new one whenever everything starts again; return the exit status."""
     status = _run_once(make)
     while status == _ANEW:
         gc.unfreeze()
@@ -247,7 +247,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 def _log_unforeseen(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Log what went wrong where nobody waits for it, as in a callback, without what it was about."""
+    """Log a failure that no code waits for, as in a callback, without its values."""
     _log.error("unforeseen on the event loop", said=str(context.get("message")), exc_info=context.get("exception"))
 
 

@@ -1,11 +1,11 @@
 """`volsched run`: the scheduler against a cluster, wired together.
 
 Two threads. The main one runs the I/O loop: informers, elector, executor, HTTP. The other one owns the mirror and runs
-sessions. They meet in the inbox (changes in) and in the executor (steps out), and nowhere else.
+sessions. They meet in the inbox (changes in) and in the executor (steps out).
 
 How it ends:
 
-* SIGTERM or SIGINT: no further session; the bindings that were decided are written; the lease is given back; status 0.
+* SIGTERM or SIGINT: no further session; the decided bindings are written; the lease is given back; status 0.
 * The lease is lost or could not be renewed in time: nothing more is written; a plain message; status 1.
 * The configuration, a flag or an address is wrong at the start: status 2.
 * Anything unforeseen on either thread: status 1.
@@ -30,17 +30,17 @@ from volsched import __version__, logs, registry
 from volsched.framework.accounts.admissions import Admissions
 from volsched.framework.boundary import Bounds
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION, IN_KUBE_SCHEDULERS_PLACE, Loaded, find_in_data
-from volsched.kube.client.client import Api
 from volsched.kube.client.credentials import Source
+from volsched.kube.client.rest import Api
 from volsched.kube.lead import leases
 from volsched.kube.lead.elector import LeaseSettings, Predecessor
 from volsched.kube.serve.connections import Network
 from volsched.kube.serve.http import PageContents, Server
 from volsched.kube.serve.listeners import Listeners
-from volsched.kube.serve.pulse import STUCK_SECONDS
+from volsched.kube.serve.loop_lag import STUCK_SECONDS
 from volsched.kube.serve.reader_access import ReaderAccess
 from volsched.kube.serve.scheduler_metrics import SchedulerMetrics
-from volsched.kube.watch.config_source import ConfigMapSource, FileSource, Verdicts
+from volsched.kube.watch.config_source import ConfigMapSource, ConfigReports, FileSource
 from volsched.kube.watch.inbox import Inbox
 from volsched.kube.watch.informer import SILENCE_SECONDS, Informer, unheard, unlisted
 from volsched.kube.watch.node_selection import NodeSelection
@@ -49,36 +49,36 @@ from volsched.kube.watch.schemas import follow_queue_schema
 from volsched.kube.watch.served_kinds import POD_GROUPS, WORKLOADS, Discovery, ServedInformer
 from volsched.kube.write.executor import ClusterExecutor
 from volsched.kube.write.views import Views
+from volsched.mirror.apply import Mirror
 from volsched.mirror.kept import kept_annotations
-from volsched.mirror.mirror import Mirror
 from volsched.mirror.settings import MirrorSettings
 from volsched.model import api
+from volsched.model.api import native_groups as native
 from volsched.model.changes import Bound, Change
-from volsched.model.native import api as native
 from volsched.model.plan import RecordEvent
 from volsched.model.pods.limits import DEFAULT, KEPT_BYTES, PodLimits
 from volsched.ports import CycleReport
+from volsched.run.builtin_queues import make_builtin_queues
 from volsched.run.explanations import Explanations
 from volsched.run.gauges import add_connections, add_gauges, add_loop, tables_of
 from volsched.run.loop import LoopSettings, SchedulingThread
 from volsched.run.plugin_errors import PluginErrors
 from volsched.run.process import FAILED, Process, look_again, run_process
 from volsched.run.snapshots import Snapshots
-from volsched.run.standing_queues import make_standing_queues
 from volsched.scheduler import Profile
 
 SESSION_SECONDS: Final = 8.0
-"""How long the session that runs may take after SIGTERM; the writes that were decided have what is left of the time."""
+"""The time for the running session after SIGTERM; the decided writes have the rest of the time."""
 
 SWITCH_SECONDS: Final = 0.001
-"""How long a thread keeps the interpreter while the other one wants it; a session must not hold up the I/O loop."""
+"""The time that a thread keeps the interpreter while another wants it; a session must not delay the I/O loop."""
 
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class SchedulerOptions:
-    """Everything that `volsched run` can be told; times are in seconds, see `volsched.cli.run` for the flags."""
+    """The options of `volsched run`; times are in seconds, see `volsched.cli.run` for the flags."""
 
     scheduler_names: tuple[str, ...] = ("volsched",)
     scheduler_conf: str = ""
@@ -108,12 +108,12 @@ class SchedulerOptions:
 
     @property
     def is_direct(self) -> bool:
-        """Whether a pod without a PodGroup is scheduled by itself."""
+        """True if a pod without a PodGroup is scheduled by itself."""
         return self.plain_pods == "direct"
 
     @property
-    def makes_standing_queues(self) -> bool:
-        """Whether it stands in the place of Volcano's scheduler, which makes the queues that have to exist."""
+    def makes_builtin_queues(self) -> bool:
+        """True if it replaces Volcano's scheduler, which makes the built-in queues."""
         return "volcano" in self.scheduler_names
 
 
@@ -157,8 +157,10 @@ class SchedulerProgram(Process):
         self._api: Api
         self._snapshots: Snapshots | None = None
         self._executor: ClusterExecutor
-        self._verdicts = Verdicts(self._parse, self._thread.use, self._metrics.config, self._tell, speaks=False)
-        self._plugin_errors = PluginErrors(partial(self._call_from_thread, self._verdicts.warn_of_plugin))
+        self._config_reports = ConfigReports(
+            self._parse, self._thread.use, self._metrics.config, self._record_event, is_reporting=False
+        )
+        self._plugin_errors = PluginErrors(partial(self._call_from_thread, self._config_reports.warn_of_plugin))
         self._metrics.add_plugin_errors(self._plugin_errors.numbers)
 
     # -- start ----------------------------------------------------------------------------------------------------
@@ -175,7 +177,7 @@ class SchedulerProgram(Process):
         self._api = await Api.connect(options.source, qps=options.qps, burst=options.burst)
         self._cleanup.push_async_callback(self._api.close)
         _log.info("API server", server=self._api.server, credentials=self._api.origin)
-        views = Views(on_gone=self._forget, on_queue=self._queue_shown, on_placed=self._placed)
+        views = Views(on_deleted=self._forget, on_queue=self._queue_shown, on_placed=self._placed)
         self._executor = ClusterExecutor(
             self._api,
             self._fence,
@@ -207,7 +209,7 @@ class SchedulerProgram(Process):
             self._api,
             options.scheduler_names,
             options.default_queue,
-            lambda: (self._verdicts.text_in_force, state.source),
+            lambda: (self._config_reports.text_in_force, state.source),
             self._annotations.trim,
             options.kept_bytes,
         )
@@ -232,18 +234,18 @@ class SchedulerProgram(Process):
             fence=self._fence,
             silence=lambda: self._thread.silence,
         )
-        add_loop(self._metrics, self._pulse, self._tables)
+        add_loop(self._metrics, self._loop_lag, self._tables)
         add_connections(self._metrics, lambda: server.sites)
         await server.start(self._options.listen_address, self._options.healthz_address)
 
     def _start_informers(self, views: Views) -> None:
-        selection, holdings = NodeSelection(self._options.node_selector), self._thread.mirror.holdings
+        selection, memory_use = NodeSelection(self._options.node_selector), self._thread.mirror.memory_use
 
         def sink(found: Sequence[Change]) -> None:
-            before = holdings.passed
-            changes = holdings.of(selection.of(found))
+            before = memory_use.passed
+            changes = memory_use.of(selection.of(found))
             views.observe(changes)
-            self._inbox.put(changes, kib=holdings.passed - before)
+            self._inbox.put(changes, kib=memory_use.passed - before)
 
         how: dict[str, Any] = {
             "silence": self._options.watch_silence,
@@ -258,7 +260,7 @@ class SchedulerProgram(Process):
             self._informers.append(ServedInformer(self._api, discovery, served, sink, **how))
         for informer in self._informers:
             self._spawn(informer.run(), f"informer of {informer.resource.plural}")
-        self._spawn(look_again(holdings, self._informers), "look again at what was refused")
+        self._spawn(look_again(memory_use, self._informers), "look again at what was refused")
         self._follow_history_of(self._informers)
         self._spawn(follow_queue_schema(self._api, self._report), "schema of Queues")
 
@@ -269,7 +271,7 @@ class SchedulerProgram(Process):
             self._thread.kick()
 
     async def _load_configuration(self) -> None:
-        options, state, verdicts = self._options, self._metrics.config, self._verdicts
+        options, state, verdicts = self._options, self._metrics.config, self._config_reports
         if options.scheduler_configmap:
             state.source = f"{leases.CONFIG_MAP}{options.scheduler_configmap}"
             namespace, _, name = options.scheduler_configmap.partition("/")
@@ -302,12 +304,12 @@ class SchedulerProgram(Process):
             _log.info("caught up with the leader before")
         self._begin_leading(leases.hash_in(before.annotations, self._metrics.config.source))
 
-    def _begin_leading(self, told_hash: str = "") -> None:
+    def _begin_leading(self, reported_hash: str = "") -> None:
         self._leading = True
-        self._verdicts.speak(told_hash)
+        self._config_reports.start_reporting(reported_hash)
         self._thread.kick()
-        if self._options.makes_standing_queues:
-            work = make_standing_queues(self._api, self._fence, self._options.default_queue)
+        if self._options.makes_builtin_queues:
+            work = make_builtin_queues(self._api, self._fence, self._options.default_queue)
             self._spawn(work, "standing queues", ends=True)
 
     def _may_schedule(self) -> bool:
@@ -358,8 +360,8 @@ class SchedulerProgram(Process):
     def _report(self, change: Change) -> None:
         self._inbox.put((change,), wake=not isinstance(change, Bound))
 
-    def _tell(self, tell: RecordEvent) -> None:
-        self._executor.events.tell(tell)
+    def _record_event(self, event: RecordEvent) -> None:
+        self._executor.events.record(event)
 
     def _queue_shown(self, queue: api.Queue) -> None:
         self._executor.statuses.queue_shown(queue)
@@ -395,7 +397,7 @@ class SchedulerProgram(Process):
                 "newestHash": config.newest,
                 "verdict": config.verdict,
                 "loadedAt": config.loaded_at,
-                "text": self._verdicts.text_in_force,
+                "text": self._config_reports.text_in_force,
             },
             "leader": self._fence.is_open,
             "logLevel": logs.level_name(),
@@ -403,7 +405,7 @@ class SchedulerProgram(Process):
 
 
 def _built_in(options: SchedulerOptions) -> str:
-    """The configuration that applies when none is given."""
+    """Return the configuration that applies when none is given."""
     in_its_place = options.scheduler_names == ("default-scheduler",)
     return IN_KUBE_SCHEDULERS_PLACE if in_its_place else DEFAULT_CONFIGURATION
 

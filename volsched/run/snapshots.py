@@ -1,6 +1,6 @@
-"""The snapshot that a running scheduler writes: the cluster is read again, as whoever runs `volsched snapshot` would.
+"""The snapshot of a running scheduler: it reads the cluster again, as `volsched snapshot` does.
 
-What the scheduler keeps of objects is less than the objects, so they are listed again, one snapshot at a time.
+The scheduler keeps only parts of objects, so they are listed again, one snapshot at a time.
 """
 
 from __future__ import annotations
@@ -13,43 +13,43 @@ from pathlib import Path
 
 import structlog
 
-from volsched.asking import snapshot
-from volsched.asking.known import KnownCluster
-from volsched.kube.client.client import Api
+from volsched.diagnose import snapshot
+from volsched.diagnose.cluster_snapshot import ClusterSnapshot
+from volsched.kube.client.rest import Api
 from volsched.kube.errors import ApiError
 from volsched.kube.watch.listing import listed
 from volsched.kube.watch.resources import Trim, trim_nothing, watched
 from volsched.kube.watch.served_kinds import POD_GROUPS, WORKLOADS
-from volsched.mirror.memory_bound import Holdings, holds_something
+from volsched.mirror.memory_bound import MemoryUse, holds_something
 from volsched.model import api
+from volsched.model.api import native_groups as native
 from volsched.model.changes import Put
-from volsched.model.native import api as native
 from volsched.model.pods.limits import KEPT_BYTES
 
 _log = structlog.get_logger(__name__)
 
 
 class _Sieve:
-    """Keeps of objects what the scheduler would, and of those that hold nothing half as much: it has its own, too."""
+    """Keeps the same objects as the scheduler, but half the memory for those that hold nothing."""
 
     def __init__(self, trim: Trim, kept_bytes: int) -> None:
         self._trim = trim
-        self._holdings = Holdings(kept_bytes // 2)
+        self._memory_use = MemoryUse(kept_bytes // 2)
 
     def keep(self, kind: str, found: Sequence[api.ApiObject]) -> Sequence[api.ApiObject]:
         """Return the objects of a page that are kept."""
         for each in found:
             self._trim(kind, each)
             if not holds_something(each):
-                self._holdings.of([Put(each)], kind)
+                self._memory_use.of([Put(each)], kind)
         return [each for each in found if self._is_kept(kind, each)]
 
     def is_kept(self, found: api.ApiObject) -> bool:
-        """Whether an object was not given up for others that came after it."""
+        """True if an object was not dropped for later ones."""
         return self._is_kept(native.kind_of(found), found)
 
     def _is_kept(self, kind: str, found: api.ApiObject) -> bool:
-        return (kind, found.metadata.namespace, found.metadata.name) not in self._holdings.refused
+        return (kind, found.metadata.namespace, found.metadata.name) not in self._memory_use.refused
 
 
 class Snapshots:
@@ -78,7 +78,7 @@ class Snapshots:
             sieve = _Sieve(self._trim, self._kept_bytes)
             listing = await listed(self._api, (*watched(need_groups=False), WORKLOADS, POD_GROUPS), sieve.keep)
             text, origin = self._configuration()
-            known = KnownCluster(
+            known = ClusterSnapshot(
                 tuple(filter(sieve.is_kept, listing.objects)), text, origin, self._names, self._default_queue
             )
             return await asyncio.to_thread(snapshot.written, known)

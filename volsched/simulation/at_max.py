@@ -1,4 +1,4 @@
-"""The most that autoscalers and schedules would bring about: what `volsched simulate --at-max` adds to an input.
+"""Objects that autoscalers and schedules would bring about at most: `volsched simulate --at-max` adds them.
 
 A CronJob stands for one run beside those that its policy lets go on; a HorizontalPodAutoscaler for as many replicas of
 its target as it may ever set. Pure functions over objects.
@@ -27,7 +27,7 @@ class JobTemplate(api.Record, frozen=True):
 
 
 class CronJobSpec(api.Record, frozen=True):
-    """Runs by the clock."""
+    """The spec of a Volcano CronJob."""
 
     suspend: bool = False
     concurrency_policy: str = ""
@@ -48,7 +48,7 @@ class VolcanoJobTemplate(api.Record, frozen=True):
 
 
 class VolcanoCronJobSpec(api.Record, frozen=True):
-    """Runs by the clock."""
+    """The spec of a Volcano CronJob."""
 
     suspend: bool = False
     concurrency_policy: str = ""
@@ -69,7 +69,7 @@ class ScaleTarget(api.Record, frozen=True):
 
 
 class AutoscalerSpec(api.Record, frozen=True):
-    """How many replicas there may be."""
+    """Return how many replicas there may be."""
 
     scale_target_ref: ScaleTarget = ScaleTarget()
     max_replicas: int = 0
@@ -101,7 +101,7 @@ class Doubt(NamedTuple):
 
 
 def at_most(objects: Sequence[api.ApiObject]) -> tuple[list[api.ApiObject], list[Doubt]]:
-    """Return an input with its CronJobs run and its workloads scaled, and what could not be done."""
+    """Return an input with its CronJobs run and its workloads scaled, and the failures."""
     autoscalers = [found for found in objects if isinstance(found, HorizontalPodAutoscaler)]
     workloads = _Workloads(list(_run(objects)))
     by_size = sorted(autoscalers, key=lambda autoscaler: autoscaler.spec.max_replicas)  # the largest has the last word
@@ -131,7 +131,7 @@ def run_of(found: api.ApiObject, name: str = "") -> api.BatchJob | api.Job | Non
 
 
 def _run(objects: Sequence[api.ApiObject]) -> Iterator[api.ApiObject]:
-    """Yield the objects, in the place of each CronJob the run that it begins, if it may."""
+    """Yield the objects, with its run in place of each CronJob, if it may begin one."""
     names = {found.key for found in objects if isinstance(found, api.BatchJob | api.Job)}
     running = {_owner_of(found) for found in objects if isinstance(found, api.BatchJob | api.Job) and _goes_on(found)}
     for found in objects:
@@ -201,7 +201,7 @@ class _Workloads:
             self._scale_newest(self.objects[place], autoscaler.spec.max_replicas)
 
     def _scale_newest(self, deployment: api.ApiObject, most: int) -> None:
-        """Let the newest ReplicaSet of a Deployment have what the others leave: they are what makes its pods."""
+        """Give the newest ReplicaSet of a Deployment the replicas that the others leave."""
         places = self._sets.get(f"Deployment/{deployment.key}", []) if isinstance(deployment, api.Deployment) else []
         if places:
             newest = max(places, key=lambda place: (_revision_of(self.objects[place]), place))

@@ -1,8 +1,8 @@
-"""Kubernetes' disruption controller in memory: how many pods of each PodDisruptionBudget may go now.
+"""Kubernetes' disruption controller in memory: the allowed disruptions of each PodDisruptionBudget.
 
 After pkg/controller/disruption. A percentage is one of the pods that the workloads of the protected pods want. Healthy
-is a pod that runs and does not state that it is not ready. How many have to stay is what the status states, as of a
-cluster, else worked out. A budget that names no number keeps what its status allows, less the healthy pods that went.
+is a pod that runs and does not state that it is not ready. The number that has to stay is that of the status, as of a
+cluster, else computed. A budget without a number keeps what its status allows, less the healthy pods that went.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Scale = Callable[[Sequence[api.Pod]], int]
 
 
 class Disruptions:
-    """The budgets of the cluster, as their controller keeps them; those are worked out whose namespace changed."""
+    """The budgets of the cluster, as their controller keeps them; changed namespaces are computed again."""
 
     def __init__(self, budgets: Iterable[api.PodDisruptionBudget], scale: Scale) -> None:
         self._budgets = {found.key: found for found in budgets}
@@ -31,7 +31,7 @@ class Disruptions:
         self._healthy: dict[str, int] = {}
         self._changed = {found.metadata.namespace for found in self._budgets.values()}
 
-    def saw(self, pod: api.Pod) -> None:
+    def on_change(self, pod: api.Pod) -> None:
         """Follow a pod as it is now."""
         healthy = is_healthy(pod)
         if self._budgets and self._health.get(pod.key) != healthy:
@@ -73,7 +73,7 @@ class Disruptions:
 
 
 def is_healthy(pod: api.Pod) -> bool:
-    """Whether a pod counts as one that is there: it runs, is not going, and does not state that it is not ready."""
+    """True if a pod counts as healthy: it runs, is not terminating, and does not state that it is not ready."""
     status = pod.status
     if status.phase != "Running" or pod.metadata.deletion_timestamp is not None:
         return False

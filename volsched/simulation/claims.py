@@ -24,9 +24,9 @@ ENTRY = "resource.kubernetes.io/pod-claim-name"
 def with_claims(
     pod: api.Pod, templates: Mapping[str, dra.ResourceClaimTemplate], known: Mapping[str, dra.ResourceClaim]
 ) -> tuple[api.Pod, list[dra.ResourceClaim]]:
-    """Return a pod whose status names the claims made from its templates, and those that are made now.
+    """Return a pod whose status names the claims made from its templates, and the new ones.
 
-    A template that is not there is waited for.
+    A missing template is waited for.
     """
     namespace, made, names = pod.metadata.namespace, [], list(pod.status.resource_claim_statuses)
     told = {status.name for status in names}
@@ -85,7 +85,7 @@ def reserved(claim: dra.ResourceClaim, write: ClaimWrite, pod: api.Pod) -> dra.R
 
 
 def released(claim: dra.ResourceClaim, pod: str) -> dra.ResourceClaim:
-    """Return a claim that is no longer reserved for a pod (a uid); without any consumer it has nothing any more."""
+    """Return a claim that is no longer reserved for a pod (a uid); without any consumer it loses its allocation."""
     rest = tuple(consumer for consumer in claim.status.reserved_for if consumer.uid != pod)
     if len(rest) == len(claim.status.reserved_for):
         return claim
@@ -93,7 +93,7 @@ def released(claim: dra.ResourceClaim, pod: str) -> dra.ResourceClaim:
 
 
 def deallocated(claim: dra.ResourceClaim) -> dra.ResourceClaim:
-    """Return a claim that has nothing and is reserved for nobody."""
+    """Return a claim without an allocation and reservations."""
     return _with_consumers(claim, ())
 
 

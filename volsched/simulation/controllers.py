@@ -1,7 +1,7 @@
-"""What Kubernetes' and Volcano's controllers do in the in-memory cluster: they make pods, PodGroups and claims.
+"""Kubernetes' and Volcano's controllers in the in-memory cluster: they make pods, PodGroups and claims.
 
-A controller makes what is missing and never more: pods of the input that belong to a workload of the input count, so a
-dump of a whole cluster comes out as it went in.
+A controller makes missing objects and no more: pods of the input that belong to a workload of the input count, so a
+dump of a whole cluster stays as it is.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from volsched.model.dra import api as dra
 from volsched.model.errors import FieldError
 from volsched.model.plan import RecordEvent
 from volsched.model.pods.owners import Owner, controller_of
-from volsched.model.pods.rules import Toleration
+from volsched.model.pods.placement_rules import Toleration
 from volsched.model.selectors import NodeSelector
 from volsched.simulation import claims, workloads
 from volsched.simulation.kubelets import Kubelets
 from volsched.simulation.manifests import Inventory, completed, states_uid
-from volsched.simulation.workloads import Birth
+from volsched.simulation.workloads import PodIdentity
 from volsched.validation.jobs import job_problem
 
 T = TypeVar("T", bound=api.ApiObject)
@@ -65,7 +65,7 @@ class Objects(Protocol):
 
     @property
     def now(self) -> datetime:
-        """The time."""
+        """Return the time."""
 
     def put_group(self, group: api.PodGroup) -> None:
         """Write a PodGroup."""
@@ -82,8 +82,8 @@ class Objects(Protocol):
     def release_claims_of(self, pod: api.Pod) -> None:
         """Let a pod that is over use no ResourceClaim any more."""
 
-    def tell(self, event: RecordEvent) -> None:
-        """Record an Event; one that states the same again is not told twice."""
+    def record_event(self, event: RecordEvent) -> None:
+        """Record an Event; an equal one is not repeated."""
 
 
 class Controllers:
@@ -113,7 +113,7 @@ class Controllers:
     # -- turns --------------------------------------------------------------------------------------------------------
 
     def begin(self) -> list[api.Pod]:
-        """Know the input and return all pods that there are at first; their PodGroups are written in its order."""
+        """Take in the input and return its pods; their PodGroups are written in its order."""
         known = with_owners(self._inventory.objects, self._owners)
         self._owners.update((as_owner(found), found) for found in known if is_owner(found))
         self._take_on(known)
@@ -125,8 +125,8 @@ class Controllers:
                     self._group_of.setdefault(owner, found.metadata.name)
             elif isinstance(found, api.Pod):
                 self._objects.pods[found.key] = found
-                self._objects.kubelets.saw(_with_standing(found))
-                self.saw(found)
+                self._objects.kubelets.on_change(_with_standing(found))
+                self.on_change(found)
         daemons = [found for found in known if isinstance(found, api.DaemonSet)]
         running = {as_owner(found): self._missing_pods(found) for found in daemons}
         return [
@@ -139,13 +139,13 @@ class Controllers:
         """Return the pods that controllers make now, and tell on Volcano Jobs why they wait."""
         for workload in self._workloads.values():
             if isinstance(workload, api.Job):
-                self._tell_wait(workload)
+                self._report_wait(workload)
         for job, refusal in self.jobs_not_run():
-            self._objects.tell(about_refusal(job, refusal))
+            self._objects.record_event(about_refusal(job, refusal))
         return [pod for workload in self._workloads.values() for pod in self._missing_pods(workload)]
 
     def of_others(self) -> Iterator[tuple[api.ApiObject, str]]:
-        """Yield each workload, or pod without one, of which another scheduler has pods to place, and which."""
+        """Yield each workload, or pod without one, with pods for another scheduler, and that scheduler."""
         for pod in self._objects.pods.values():
             waits = not pod.spec.node_name and pod.status.phase not in FINISHED
             if waits and pod.spec.scheduler_name not in self._schedulers:
@@ -165,12 +165,12 @@ class Controllers:
             owner = controller_of(known.metadata)
 
     def _topmost(self, found: api.ApiObject) -> api.ApiObject:
-        """Return the workload that an object comes from, over its owners; the object itself when it has none here."""
+        """Return the workload of an object, over its owners; the object itself without one."""
         *_, top = (found, *self.owners_of(found))
         return top
 
     def _is_left_alone(self, workload: Workload) -> TypeGuard[api.Job]:
-        """Whether a workload is a Volcano Job of another scheduler: the Job controller makes nothing of it."""
+        """True if a workload is a Volcano Job of another scheduler: the Job controller ignores it."""
         return isinstance(workload, api.Job) and workload.spec.scheduler_name not in self._schedulers
 
     def wanted_of(self, pods: Sequence[api.Pod]) -> int:
@@ -193,11 +193,11 @@ class Controllers:
                 yield job, refusal
 
     def _is_not_run(self, job: api.Job) -> bool:
-        """Whether nobody makes the pods that a Job waits for: Volcano's own controllers run one that has a PodGroup."""
+        """True if the pods of a Job are never made: Volcano's own controllers run a Job that has a PodGroup."""
         waits = lifecycle.phase_of(job) in _MAKES_PODS and as_owner(job) not in self._group_of
         return waits and not self._is_left_alone(job) and as_owner(job) in self._refused
 
-    def saw(self, pod: api.Pod) -> None:
+    def on_change(self, pod: api.Pod) -> None:
         """Note a pod as it is now."""
         owner = controller_of(pod.metadata)
         if owner is not None:
@@ -223,7 +223,7 @@ class Controllers:
         self._fixed_names = {name for workload in self._workloads.values() for name in _fixed_names(workload)}
 
     def _take_on_job(self, job: api.Job) -> None:
-        """Take on a Volcano Job; what is wrong with its pods alone is left to the scheduler, which says it of each."""
+        """Take on a Volcano Job; the scheduler reports faults of its pods alone on each pod."""
         refusal = refused(job, job_problem(job, with_templates=False))
         self._workloads[as_owner(job)] = job
         if refusal != NO_WAIT:
@@ -254,7 +254,7 @@ class Controllers:
         return [self._grouped(pod) for pod in made]
 
     def _counted_pods(self, workload: api.ReplicaSet | api.BatchJob) -> Iterator[api.Pod]:
-        """Yield as many pods as are missing; whatever is finished or on its way out does not count."""
+        """Yield the missing pods; finished and terminating ones do not count."""
         pods = self._pods_of(workload)
         active = sum(1 for pod in pods if pod.status.phase not in FINISHED and not pod.metadata.deletion_timestamp)
         if isinstance(workload, api.BatchJob):
@@ -262,19 +262,19 @@ class Controllers:
         else:
             wanted = workloads.replicas_of(workload)
         for _ in range(wanted - active):
-            birth = self._birth(workload, self._free_name(workload))
-            yield workloads.pod_of(workload, workload.spec.template, birth)
+            identity = self._identity(workload, self._free_name(workload))
+            yield workloads.pod_of(workload, workload.spec.template, identity)
 
     def _stateful_pods(self, workload: api.StatefulSet) -> Iterator[api.Pod]:
         self._remove_failed(workload)
         for name in workloads.stateful_names(workload):
             if not self._exists(workload, name):
-                pod, claims = workloads.stateful_pod(workload, self._birth(workload, name))
+                pod, claims = workloads.stateful_pod(workload, self._identity(workload, name))
                 self._objects.add_claims(claims)
                 yield pod
 
     def _daemon_pods(self, workload: api.DaemonSet) -> Iterator[api.Pod]:
-        """Yield a pod for each node that has none: before the first cycle it runs there, if the node has room."""
+        """Yield a pod for each node without one: before the first cycle it runs there, if the node has room."""
         spec = workload.spec.template.spec
         self._remove_failed(workload)
         served = {_daemon_node(pod.spec) for pod in self._pods_of(workload)}
@@ -284,18 +284,18 @@ class Controllers:
             if self._exists(workload, name) or node.metadata.name in served or not _daemon_runs_on(spec, node):
                 continue
             pinned = _pinned(spec.affinity, node)
-            birth = self._birth(workload, name)
-            pod = workloads.pod_of(workload, workload.spec.template, birth, affinity=pinned, tolerations=tolerations)
+            identity = self._identity(workload, name)
+            pod = workloads.pod_of(workload, workload.spec.template, identity, affinity=pinned, tolerations=tolerations)
             yield self._started(pod, node.metadata.name)
 
     def _remove_failed(self, workload: api.StatefulSet | api.DaemonSet) -> None:
-        """Delete the pods that failed since the first cycle, as their controllers do before they make them again."""
+        """Delete the pods that failed since the first cycle, as their controllers do before they make new ones."""
         if self._objects.cycle:
             for pod in [pod for pod in self._pods_of(workload) if pod.status.phase == "Failed"]:
                 self._objects.remove_pod(pod)
 
     def _started(self, pod: api.Pod, node: str) -> api.Pod:
-        """Have a pod run on a node, if it is early enough and there is room; or be bound there, and refused."""
+        """Run a pod on a node, if it is early enough and there is room; or bind it there, to be refused."""
         kubelets = self._objects.kubelets
         if self._objects.cycle or not kubelets.has_room(node, pod):
             return pod
@@ -303,13 +303,13 @@ class Controllers:
         if kubelets.refusal(node, pod) is not None:
             return bound
         started = _with_standing(msgspec.structs.replace(bound, status=api.PodStatus()))
-        kubelets.saw(started)
+        kubelets.on_change(started)
         return started
 
     def _job_pods(self, job: api.Job) -> Iterator[api.Pod]:
         """Yield the pods of a Volcano Job: none before its PodGroup is admitted, or once it is stopped or over.
 
-        Those of a task that depends on others come when the others are as far as the Job's controller asks.
+        Those of a task that depends on others come when the others are as far as the Job's controller demands.
         """
         if lifecycle.phase_of(job) not in _MAKES_PODS or self._is_left_alone(job) or self._is_not_run(job):
             return
@@ -321,17 +321,17 @@ class Controllers:
         startable = lifecycle.startable(job, counted)
         for member in jobs.members(job):
             if member.task.name in startable and not self._exists(job, member.name):
-                yield workloads.job_pod(job, member, group.metadata.name, self._birth(job, member.name))
+                yield workloads.job_pod(job, member, group.metadata.name, self._identity(job, member.name))
 
-    def _tell_wait(self, job: api.Job) -> None:
+    def _report_wait(self, job: api.Job) -> None:
         """Tell on a Job why its PodGroup waits, as the Job's controller does."""
         name = self._group_of.get(as_owner(job), "")
         wait = wait_of(self._objects.groups.get(f"{job.metadata.namespace}/{name}"))
         if wait != NO_WAIT and lifecycle.phase_of(job) in lifecycle.WORKING:
-            self._objects.tell(about_wait(job, wait))
+            self._objects.record_event(about_wait(job, wait))
 
     def _counted(self, job: api.Job) -> lifecycle.Tally:
-        """Count how the pods of each task stand that has to come before others; all that is asked of it here."""
+        """Count the pods of tasks that others depend on, by state."""
         first = {name for task in job.spec.tasks if task.depends_on is not None for name in task.depends_on.name}
         pods = self._pods_of(job) if first else ()
         stands = {name: Counter(p.status.phase for p in pods if role_of(p) == name) for name in sorted(first)}
@@ -352,13 +352,13 @@ class Controllers:
             if not self._exists(workload, name) and f"{meta.namespace}/{name}" not in self._fixed_names:
                 return name
 
-    def _birth(self, owner: api.ApiObject, name: str) -> Birth:
-        """Return what is special about a pod; its owner's age counts for the first ones, the time for later ones."""
+    def _identity(self, owner: api.ApiObject, name: str) -> PodIdentity:
+        """Return the identity of a new pod; its owner's age counts for the first ones, the time for later ones."""
         created = owner.metadata.creation_timestamp
         if created is not None and self._objects.cycle:
             created = self._objects.now.strftime("%Y-%m-%dT%H:%M:%SZ")
         self._born += 1
-        return Birth(name, created, self._born)
+        return PodIdentity(name, created, self._born)
 
     # -- PodGroups and claims of pods ---------------------------------------------------------------------------------
 
@@ -373,7 +373,7 @@ class Controllers:
             for claim in made:
                 self._objects.put_resource_claim(claim)
         self._objects.pods[pod.key] = pod
-        self.saw(pod)
+        self.on_change(pod)
         return pod
 
     def _with_policy(self, pod: api.Pod) -> api.Pod:
@@ -399,7 +399,7 @@ class Controllers:
         return max(reversed(waiting), key=lambda pod: seconds(pod.metadata.creation_timestamp) or 0.0, default=first)
 
     def _waits_in(self, pod: api.Pod, group: str) -> bool:
-        """Whether a pod of ours that names no other PodGroup is to get a node."""
+        """True if a pod of ours that names no other PodGroup is to get a node."""
         is_ours = pod.spec.scheduler_name in self._schedulers and pod.spec.scheduling_group is None
         is_alive = pod.status.phase not in FINISHED and pod.metadata.deletion_timestamp is None
         return (
@@ -427,13 +427,13 @@ class Controllers:
 
 
 def with_owners(objects: Sequence[api.ApiObject], owners: Mapping[Owner, api.ApiObject]) -> list[api.ApiObject]:
-    """Return the objects with the whole references to their controllers, where these, or uids, are left out."""
+    """Return the objects with complete references to their controllers."""
     named = _without_uids(owners)
     return [_with_owner(found, owners, named) for found in objects]
 
 
 def settled(objects: Iterable[api.ApiObject]) -> list[api.ApiObject]:
-    """Return the objects so that nothing is left to their names: owners by uid, Deployments with their ReplicaSets."""
+    """Return the objects with references by uid: owners, and Deployments with their ReplicaSets."""
     given = list(objects)
     known = with_owners(given, {as_owner(found): found for found in given if is_owner(found)})
     served = {controller_of(found.metadata) for found in known if isinstance(found, api.ReplicaSet)}
@@ -447,7 +447,7 @@ def _with_replica_set(found: api.ApiObject, served: Collection[Owner | None]) ->
 
 
 def _fixed_names(workload: Workload) -> Iterator[str]:
-    """Yield the names that pods of the workload have to have, so that no other's ordinal takes one of them."""
+    """Yield the names that pods of the workload must have, so that no other pod takes one of them."""
     namespace = workload.metadata.namespace
     if isinstance(workload, api.StatefulSet):
         yield from (f"{namespace}/{name}" for name in workloads.stateful_names(workload))
@@ -456,7 +456,7 @@ def _fixed_names(workload: Workload) -> Iterator[str]:
 
 
 def _without_uids(owners: Mapping[Owner, api.ApiObject]) -> dict[Owner, api.ApiObject]:
-    """Return owners by what a reference states of them that leaves out the uid, and maybe the group."""
+    """Return owners by the parts of a reference without the uid, and maybe without the group."""
     named: dict[Owner, api.ApiObject] = {}
     for owner, found in owners.items():
         named.setdefault(owner._replace(uid=""), found)
@@ -465,7 +465,7 @@ def _without_uids(owners: Mapping[Owner, api.ApiObject]) -> dict[Owner, api.ApiO
 
 
 def _with_owner(found: T, owners: Collection[Owner], named: Mapping[Owner, api.ApiObject]) -> T:
-    """Return the object with the whole reference to its controller, where one of the two does not state the uid."""
+    """Return the object with a complete reference to its controller, if one of the two has no uid."""
     meta, owner = found.metadata, controller_of(found.metadata)
     known = named.get(owner._replace(uid="")) if owner is not None and owner not in owners else None
     if known is None or (owner is not None and owner.uid and states_uid(known)):
@@ -495,7 +495,7 @@ def _pinned(affinity: api.Affinity | None, node: api.Node) -> api.Affinity:
 
 
 def _daemon_node(spec: api.PodSpec) -> str:
-    """Return the node of a DaemonSet's pod: where it is, or the one that its affinity names; empty for none."""
+    """Return the node of a DaemonSet's pod: its own, or the one that its affinity names; empty without one."""
     nodes = spec.affinity.node_affinity if spec.affinity is not None else None
     if spec.node_name or nodes is None or nodes.required is None:
         return spec.node_name
@@ -510,7 +510,7 @@ def _daemon_tolerations(spec: api.PodSpec) -> tuple[api.Toleration, ...]:
 
 
 def _daemon_runs_on(spec: api.PodSpec, node: api.Node) -> bool:
-    """Return whether the DaemonSet controller would make a pod for this node; for none when its terms make no sense."""
+    """True if the DaemonSet controller would make a pod for this node; False if its terms are invalid."""
     nodes = spec.affinity.node_affinity if spec.affinity is not None else None
     try:
         selector = NodeSelector.parse(nodes.required if nodes is not None else None, spec.node_selector)

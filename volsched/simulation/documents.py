@@ -1,4 +1,4 @@
-"""From files to documents: every text is taken apart into objects as they were written, with where they stand."""
+"""Reads files into documents: the objects of each text as they were written, with their places."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from volsched.simulation.yaml_texts import Twice, parsed
 
 STANDARD_INPUT: Final = "standard input"
 _HALF_PAIR: Final = re.compile(r"\\(?:u|U0000)[dD][89a-fA-F]")
-"""How a half of a surrogate pair can be written, which is no character by itself."""
+"""The escapes of half a surrogate pair, which is no character by itself."""
 SUFFIXES: Final = (".yaml", ".yml", ".json")
 
 
 @dataclass(frozen=True, slots=True)
 class InputProblem:
-    """What is wrong with the input: where it stands, which object and field, and what to do about it."""
+    """A fault of the input: its place, the object and field, and the way out."""
 
     source: str
     place: str
@@ -48,8 +48,8 @@ class InputError(VolschedError):
 class Document:
     """One object as it was read.
 
-    ``place`` states where in the file it stands. ``among_others``: the file was found in a folder, where not all that
-    is YAML need be an object. ``twice``: keys that are given twice, of which the last counts.
+    ``place`` is its place in the file. ``among_others``: the file was found in a folder, where not all YAML need be
+    objects. ``twice``: keys that are given twice, of which the last counts.
     """
 
     source: str
@@ -64,7 +64,7 @@ class Document:
 
 
 class Text(NamedTuple):
-    """What a file holds; ``in_folder`` when it was not named itself."""
+    """The documents of a file; ``in_folder`` if it was not named itself."""
 
     source: str
     text: str
@@ -178,7 +178,7 @@ def _objects(text: Text, problems: list[InputProblem]) -> Iterator[Document]:
 
 
 def _is_broken(raw: Any) -> bool:
-    """Return whether there is a text that cannot be written: escapes can stand for halves of characters."""
+    """True if a text cannot be written: escapes can stand for halves of characters."""
     left, seen = [raw], set[int]()
     while left:
         found = left.pop()
@@ -192,7 +192,7 @@ def _is_broken(raw: Any) -> bool:
 
 
 def _is_json_patch(raw: Any) -> bool:
-    """Whether this is what a kustomization keeps beside its manifests: a list of operations (RFC 6902)."""
+    """True if this is a patch of a kustomization: a list of operations (RFC 6902)."""
     return isinstance(raw, list) and all(isinstance(item, Mapping) and {"op", "path"} <= item.keys() for item in raw)
 
 
@@ -220,7 +220,7 @@ def _unlisted(document: Document, problems: list[InputProblem]) -> Iterator[Docu
 
 
 def _inside(twice: Sequence[Twice], number: int) -> tuple[Twice, ...]:
-    """Return what is given twice in an item of a list, from 1; the first item has to tell of the list as well."""
+    """Return the repeated keys of an item of a list, from 1; the first item has those of the list as well."""
     of_item = [Twice(path[2:], line) for path, line in twice if path[:2] == ("items", number - 1)]
     of_list = [found for found in twice if found.path[0] != "items" or len(found.path) == 1] if number == 1 else []
     return (*of_list, *of_item)

@@ -1,7 +1,7 @@
-"""Names for objects that state only how their names begin: `metadata.generateName`, of which the API server makes one.
+"""Names for objects with `metadata.generateName`, which the API server completes.
 
-It draws five letters. Here they follow from the object's kind, namespace, beginning and number among those alike, so
-that two runs agree.
+It draws five letters. Here they follow from the object's kind, namespace, prefix and number among equal ones, so that
+two runs agree.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _Alike = tuple[str, str, str]
 
 
 def named(documents: Sequence[Document]) -> list[Document]:
-    """Return the documents, those without a name that state how it begins with a name that nobody else has."""
+    """Return the documents, with a unique name for those that only have a prefix."""
     taken = {_alike(document, "name") for document in documents}
     numbers: Counter[_Alike] = Counter()
     return [_named(document, taken, numbers) for document in documents]

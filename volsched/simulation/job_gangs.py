@@ -1,6 +1,6 @@
-"""What Kubernetes' Job controller does where the gate WorkloadWithJob is on: Jobs that run as gangs have PodGroups.
+"""Kubernetes' Job controller with the gate WorkloadWithJob: Jobs that run as gangs have PodGroups.
 
-Which Jobs qualify, and what is made of them, is that of Kubernetes 1.36 (``pkg/controller/job/util/utils.go`` and
+The rules for these Jobs, and their objects, are those of Kubernetes 1.36 (``pkg/controller/job/util/utils.go`` and
 ``job_scheduling_manager.go``): Indexed, all pods at a time and more than one, no group of their own, not started.
 """
 
@@ -13,7 +13,7 @@ import msgspec
 
 from volsched.controllers.owners import owner_reference
 from volsched.model import api
-from volsched.model.native import api as native
+from volsched.model.api import native_groups as native
 
 
 def with_job_gangs(objects: Iterable[api.ApiObject]) -> Iterator[api.ApiObject]:
@@ -50,7 +50,7 @@ def _gang_of(job: api.BatchJob) -> Iterator[api.ApiObject]:
 
 
 def _metadata(job: api.BatchJob, name: str) -> api.ObjectMeta:
-    """Who an object of a Job is: it has no label and no annotation of the Job."""
+    """Return the identity of an object of a Job, without a label and an annotation of the Job."""
     meta = job.metadata
     return api.ObjectMeta(
         name=name,
@@ -61,5 +61,5 @@ def _metadata(job: api.BatchJob, name: str) -> api.ObjectMeta:
 
 
 def _digest(*names: str) -> str:
-    """A suffix like the controller's, and the same in every run."""
+    """Return a suffix like the controller's, and the same in every run."""
     return hashlib.sha256("/".join(names).encode()).hexdigest()[:5]

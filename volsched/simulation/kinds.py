@@ -1,7 +1,7 @@
-"""Which objects of an input have a part in it: those that are read, those that are left out, and slips of the pen.
+"""Decides which objects of an input are read, which are left out, and which are misspelt.
 
-Teams keep all their manifests in one folder. What decides nothing about where pods go is left out and counted; what
-cannot be told from a misspelt object that would have decided something is a fault.
+Teams keep all their manifests in one folder. Objects that do not matter for placement are left out and counted; an
+object that may be a misspelt important one is a fault.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from volsched.framework.config.arguments import hint
 from volsched.framework.config.loading import is_of_scheduler
 from volsched.framework.validation import UNKNOWN_KIND, Fault
 from volsched.model import api
+from volsched.model.api import native_groups as native
 from volsched.model.dra import api as dra
 from volsched.model.errors import nearest, shortened
-from volsched.model.native import api as native
 from volsched.simulation import at_max
 from volsched.simulation.documents import Document
 from volsched.validation.fields import schemas
@@ -28,7 +28,7 @@ from volsched.validation.fields import schemas
 _OF_VOLCANO: Final = frozenset(
     {"ColocationConfiguration", "Command", "HyperNode", "JobFlow", "JobTemplate", "NodeShard", "Numatopology"}
 )
-"""Kinds of Volcano's that are none of the scheduler's business, or that volsched does not know (see docs/cli.md)."""
+"""Kinds of Volcano's that do not concern the scheduler, or that volsched does not know (see docs/cli.md)."""
 
 _GROUPS_OF_VOLCANO: Final = frozenset(
     f"{name}.volcano.sh" for name in ("batch", "bus", "config", "flow", "nodeinfo", "scheduling", "shard", "topology")
@@ -36,7 +36,7 @@ _GROUPS_OF_VOLCANO: Final = frozenset(
 """The groups of Volcano itself. Others below its domain belong to projects beside it, as kthena."""
 
 _COMMUNITY: Final = (".x-k8s.io", ".sigs.k8s.io", ".incubator.k8s.io")
-"""How groups end that are never Kubernetes' own, however like one they look: `scheduling.x-k8s.io` has PodGroups."""
+"""The ends of groups that are never Kubernetes' own, however similar: `scheduling.x-k8s.io` has PodGroups."""
 
 _REMOVED: Final = {
     "extensions": frozenset({"Ingress", "NetworkPolicy", "PodSecurityPolicy"}),
@@ -74,10 +74,10 @@ _OPERATED: Final[Mapping[str, frozenset[str]]] = {
         "workload.serving.volcano.sh": "ModelBooster ModelServing",
     }.items()
 }
-"""Kinds of which an operator makes pods, by their groups, as most describe none in a way that can be told by itself."""
+"""Kinds of which an operator makes pods, by their groups, as most do not describe pods in a recognisable way."""
 
 _LIKE: Final = 0.8
-"""How alike two names of groups have to be for one to be a slip of the pen."""
+"""The similarity of two group names above which one is a misspelling."""
 
 _MOST_PARTS: Final = 10_000
 """Parts of an object that are searched for containers."""
@@ -87,7 +87,7 @@ _MOST_FILES: Final = 5
 
 
 class Why(StrEnum):
-    """Why an object is left out."""
+    """The reason to leave an object out."""
 
     NO_PART = "no part in scheduling"
     AT_MAX = "played by `simulate --at-max`"
@@ -100,12 +100,12 @@ HOW_TO_OBTAIN: Final = (
     "add the pods from a cluster where their controllers run: kubectl get pods,podgroups -A -o yaml; or write a "
     "workload in their place"
 )
-"""What is told where pods are missing."""
+"""The message where pods are missing."""
 
 
 @dataclass(slots=True)
 class LeftOut:
-    """What was left out: how many objects of each kind, and the files that hold none."""
+    """The left-out objects: how many of each kind, and the files without objects."""
 
     counts: dict[Why, dict[str, int]] = field(default_factory=dict)
 
@@ -120,7 +120,7 @@ class LeftOut:
 
     @property
     def has_pods(self) -> bool:
-        """Whether pods are missing that nobody has decided to leave out."""
+        """True if pods are missing without a decision to leave them out."""
         return Why.FOREIGN_PODS in self.counts
 
     def __str__(self) -> str:
@@ -137,11 +137,11 @@ class LeftOut:
 
 
 Judgement: TypeAlias = Fault | Why | None
-"""A slip of the pen, a reason to leave an object out, or neither: it is read."""
+"""A misspelling, a reason to leave an object out, or neither: it is read."""
 
 
 def judged(document: Document, *, plays_at_max: bool = False) -> Judgement:
-    """Return what becomes of a document, as far as its kind decides that."""
+    """Return the decision about a document, as far as its kind decides it."""
     raw = document.raw
     version, kind = raw.get("apiVersion"), raw.get("kind")
     if not isinstance(kind, str) or not kind:
@@ -175,7 +175,7 @@ _VERSIONS: Final = _versions()
 
 
 def _lacks_its_kind(raw: Mapping[str, Any]) -> bool:
-    """Whether this was meant to be an object, or a configuration, and not something else that is written in YAML."""
+    """True if this was meant to be an object, or a configuration, and not other YAML."""
     metadata = raw.get("metadata")
     is_named = isinstance(metadata, Mapping) and "name" in metadata
     is_some = is_named or raw.keys() >= {"apiVersion", "metadata"} or bool(raw.keys() & {"kind", "items"})
@@ -218,7 +218,7 @@ def _left_out(kind: str) -> Why:
 
 
 def _of_others(group: str, version: str, raw: Mapping[str, Any]) -> Judgement:
-    """Judge a kind of a group that is not known; every group that somebody else declares has a dot in its name."""
+    """Judge a kind of an unknown group; every custom group has a dot in its name."""
     kind = str(raw["kind"])
     if "." not in group or _looks_misspelt(group, kind):
         return _not_understood(version, kind)
@@ -227,7 +227,7 @@ def _of_others(group: str, version: str, raw: Mapping[str, Any]) -> Judgement:
 
 
 def _looks_misspelt(group: str, kind: str) -> bool:
-    """Whether a group looks like one that has a kind of this name and is read."""
+    """True if a group is similar to one that has a kind of this name and is read."""
     groups = {_group_of(name) for name in _VERSIONS.get(kind, ())}
     is_of_others = group in _OPERATED or group.endswith(_COMMUNITY)
     return not is_of_others and nearest(group, groups, likeness=_LIKE) is not None
@@ -254,7 +254,7 @@ def _kind_meant(version: str, kind: str) -> str:
 
 @cache
 def _versions_of_kinds() -> Mapping[str, tuple[str, ...]]:
-    """Return all kinds that somebody may have meant, those that are read first, and of which versions they are."""
+    """Return all known kinds, those that are read first, each with its versions."""
     versions = dict(_VERSIONS)
     for version, kinds in schemas().kubernetes.items():
         for kind in kinds:
@@ -278,13 +278,13 @@ def _group_of(version: str) -> str:
 
 
 def _label(raw: Mapping[str, Any]) -> str:
-    """Return a kind as it is counted: with its group, as kubectl takes it, when that is not one of Kubernetes' own."""
+    """Return the name of a kind for counts: with its group, as kubectl takes it, unless that is Kubernetes' own."""
     kind, group = shortened(str(raw.get("kind")), 60), _group_of(str(raw.get("apiVersion")))
     return kind if group in _groups() else f"{kind}.{shortened(group, 80)}"
 
 
 def _has_containers(spec: Any) -> bool:
-    """Whether pods are described somewhere in an object, by all that is known of it."""
+    """True if pods are described somewhere in an object, as far as can be seen."""
     return any("containers" in part for part in islice(_mappings(spec), _MOST_PARTS))
 
 

@@ -1,8 +1,8 @@
-"""What a kubelet looks at beside its account: whether a pod is for such a node at all.
+"""Checks of a kubelet beside its amounts: whether its node is suitable for a pod at all.
 
-After the kubelet's admission of Kubernetes 1.36 (its eviction manager, and ``pkg/kubelet/lifecycle``). No scheduler
-looks at any of this, except at declared features. What depends on how a kubelet was started is not known: AppArmor, and
-its managers of CPUs, memory and topology.
+After the kubelet's admission of Kubernetes 1.36 (its eviction manager, and ``pkg/kubelet/lifecycle``). Of these a
+scheduler checks only declared features. The flags of kubelets are not known: AppArmor, and their managers of CPUs,
+memory and topology.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from volsched.model import api
+from volsched.model.pods.placement_rules import Toleration
 from volsched.model.pods.requests import of_pod
 from volsched.model.pods.rule_reading import features_of
-from volsched.model.pods.rules import Toleration
 from volsched.simulation.manifests import SYSTEM_CLASSES
 from volsched.simulation.nodes import OS_LABEL, PRESSURES, operating_system
 
 _CRITICAL: Final = 2_000_000_000
-"""Pods of this priority and above are started whatever the node lacks."""
+"""Pods of this priority and above start under any pressure of the node."""
 
 SAFE_SYSCTLS: Final = frozenset(
     {
@@ -39,14 +39,14 @@ SAFE_SYSCTLS: Final = frozenset(
 
 
 class KubeletRefusal(NamedTuple):
-    """Why a kubelet refuses a pod, as it writes it into the pod's status."""
+    """The refusal of a kubelet, as it writes it into the pod's status."""
 
     reason: str
     message: str
 
 
 def first_refusals(pod: api.Pod, node: api.Node) -> Iterator[KubeletRefusal]:
-    """Yield why a kubelet refuses a pod before it looks at what is left on its node, in its order."""
+    """Yield the refusals of a kubelet before it checks amounts, in its order."""
     yield from _pressure(pod, node)
     mine = operating_system(node)
     if pod.metadata.labels.get(OS_LABEL, mine) != mine:
@@ -72,14 +72,14 @@ def last_refusals(pod: api.Pod, node: api.Node) -> Iterator[KubeletRefusal]:
 
 
 def unsafe_sysctls(spec: api.PodSpec) -> list[str]:
-    """Return the kernel parameters of a pod that a kubelet refuses unless it was started to allow them."""
+    """Return the kernel parameters of a pod that a kubelet refuses without a flag."""
     security = spec.security_context
     found = [sysctl.name for sysctl in security.sysctls] if security is not None else []
     return [name for name in found if name.replace("/", ".") not in SAFE_SYSCTLS]
 
 
 def _pressure(pod: api.Pod, node: api.Node) -> Iterator[KubeletRefusal]:
-    """Yield the pressure of a node; of memory alone it concerns pods that ask for nothing and do not tolerate it."""
+    """Yield the pressure of a node; memory pressure concerns only pods without requests that do not tolerate it."""
     found = [c.type for c in node.status.conditions if c.type in PRESSURES and c.status == "True"]
     if not found or _is_critical(pod.spec):
         return
@@ -93,7 +93,7 @@ def _is_critical(spec: api.PodSpec) -> bool:
 
 
 def _asks_for_something(pod: api.Pod) -> bool:
-    """Whether a pod is of another class of service than BestEffort."""
+    """True if a pod is not of the QoS class BestEffort."""
     request = of_pod(pod).request
     return any(request.get(resource, 0) for resource in ("cpu", "memory"))
 

@@ -1,9 +1,9 @@
-"""Kubelets of the in-memory cluster: what is on each node, and which pod one refuses that was bound to its node.
+"""Kubelets of the in-memory cluster: the pods of each node, and refusals of pods that were bound to it.
 
-After the kubelet's admission (pkg/kubelet/lifecycle/predicate.go): amounts, node affinity and host ports are looked at
-again, and taints that execute, whatever the scheduler's configuration leaves out. Extended resources of which the node
-has none are not, as devices may stand for them. ``kubelet_checks`` has what needs no account. The reasons are the
-kubelet's, and so is the order: the first one counts.
+After the kubelet's admission (pkg/kubelet/lifecycle/predicate.go): amounts, node affinity, host ports and NoExecute
+taints are checked again, whatever the scheduler's configuration leaves out. Extended resources that the node lacks are
+not, as devices may stand for them. ``kubelet_checks`` has the checks without amounts. The reasons are the kubelet's,
+and so is the order: the first one counts.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from volsched.mirror.reading import amounts
 from volsched.model import api
 from volsched.model.errors import FieldError
 from volsched.model.pods import requests
+from volsched.model.pods.placement_rules import HostPort, Toleration
 from volsched.model.pods.rule_reading import rules_of
-from volsched.model.pods.rules import HostPort, Toleration
 from volsched.model.selectors import NodeSelector
 from volsched.model.values.resources import PODS, accumulate
 from volsched.simulation.kubelet_checks import KubeletRefusal, first_refusals, last_refusals
@@ -25,7 +25,7 @@ FINISHED: Final = ("Succeeded", "Failed")
 
 
 class _Kubelet:
-    """What one node offers, and what is left beside its pods."""
+    """The allocatable and the free amounts of one node."""
 
     def __init__(self, node: api.Node, pods: Iterable[api.Pod]) -> None:
         self.offered = amounts(node.status.allocatable, "status.allocatable", _told_elsewhere)
@@ -57,7 +57,7 @@ class _Kubelet:
 
 
 class Kubelets:
-    """Follows which pods are on which nodes, and counts a node when it is first asked about.
+    """Follows pods on nodes, and counts a node on the first question about it.
 
     Amounts are in the project's units (see ``quantity``).
     """
@@ -68,8 +68,8 @@ class Kubelets:
         self._node_of: dict[str, str] = {}
         self._counted: dict[str, _Kubelet] = {}
 
-    def saw(self, pod: api.Pod) -> None:
-        """Follow a pod as it is now: it holds what it asks for while it is on a node and has not finished."""
+    def on_change(self, pod: api.Pod) -> None:
+        """Follow a pod as it is now: it holds its request while it is on a node and has not finished."""
         node = pod.spec.node_name if pod.status.phase not in FINISHED else ""
         if node == self._node_of.get(pod.key, ""):
             return
@@ -88,11 +88,11 @@ class Kubelets:
             self._counted[node].take(known)
 
     def is_new(self, pod: api.Pod) -> bool:
-        """Whether the kubelet of the node that a pod names has not seen it yet."""
+        """True if the kubelet of a pod's node has not seen it yet."""
         return pod.spec.node_name in self._nodes and pod.key not in self._node_of
 
     def has_room(self, node: str, pod: api.Pod) -> bool:
-        """Whether a node has all amounts and host ports that a pod asks for beside what is on it."""
+        """True if a node has all amounts and host ports of a pod free."""
         if node not in self._nodes:
             return False
         kubelet = self._kubelet(node)
@@ -128,11 +128,11 @@ def _predicate(name: str, message: str) -> KubeletRefusal:
 
 
 def _told_elsewhere(field: str, message: str) -> None:
-    """Pass over an amount that cannot be read: the mirror tells of it, and counts 0, too."""
+    """Skip an unreadable amount: the mirror reports it, and counts 0, too."""
 
 
 def _charge(pod: api.Pod) -> Mapping[str, int]:
-    """Return what a pod takes on its node, as the scheduler counts it; one that cannot be read takes its slot."""
+    """Return the amounts of a pod on its node, as the scheduler counts them; an unreadable pod takes its slot."""
     count = requests.of_placed_pod if pod.spec.node_name else requests.of_pod
     try:
         return {**count(pod).request, PODS: 1}

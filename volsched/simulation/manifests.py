@@ -1,7 +1,7 @@
-"""From files to objects: every manifest is read, and every fault in them is reported with its file, document and field.
+"""Reads manifests into objects, and reports every fault with its file, document and field.
 
-A creation time that is absent stays absent: such objects count as older than all that have one, in the order of the
-input (the mirror numbers them as they arrive).
+An absent creation time stays absent: such objects count as older than all that have one, in the order of the input (the
+mirror numbers them as they arrive).
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from volsched.framework.config.loading import find_in_data
 from volsched.framework.dra.amounts import FLAT
 from volsched.framework.validation import Fault, Faults, Surroundings, under
 from volsched.model import api
+from volsched.model.api import native_groups as native
 from volsched.model.dra import api as dra
 from volsched.model.errors import ConfigError, ObjectError, shortened
-from volsched.model.native import api as native
 from volsched.simulation import at_max as most
 from volsched.simulation.documents import Document, InputError, InputProblem
 from volsched.simulation.generated_names import named
@@ -33,7 +33,7 @@ from volsched.validation.states import state_faults
 from volsched.validation.unserved import ignored_faults
 
 MOST_PODS: Final = 200_000
-"""Pods that a simulation makes of all workloads together: more than a Kubernetes cluster has, in half a GiB."""
+"""The most pods of all workloads in a simulation: more than a Kubernetes cluster has, in half a GiB."""
 
 SYSTEM_CLASSES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 """The PriorityClasses of Kubernetes itself, with their values."""
@@ -57,7 +57,7 @@ CLUSTER_SCOPED: Final = frozenset(
 """Kinds whose objects belong to no namespace."""
 
 _WRITTEN: Final = {"BatchJob": "Job", "VolcanoCronJob": "CronJob", **native.NAMES}
-"""What users call kinds of which there are two."""
+"""The user names of kinds of which there are two."""
 
 _UID_SPACE: Final = uuid.UUID("6ba7b812-9dad-11d1-80b4-00c04fd430c8")
 
@@ -66,13 +66,12 @@ Object = TypeVar("Object", bound=api.ApiObject)
 
 @dataclass(slots=True)
 class Inventory:
-    """All objects of the input, in its order, and the configuration that was among them.
+    """All objects of the input, in its order, and the configuration among them.
 
-    ``origin`` has of each object, by kind, namespace and name, where it came from. Of several ConfigMaps that hold a
-    configuration the one counts that is accepted; ``rivals`` are others that are accepted as well, and
-    ``configuration_problems`` state why there is none, which is nobody's concern when the configuration is given
-    otherwise. ``doubts`` keep nobody from using it: fields that nobody knows, keys that are given twice, what has no
-    effect, and what ``--at-max`` asks for in vain.
+    ``origin`` has the source of each object, by kind, namespace and name. Of several ConfigMaps with a configuration
+    the accepted one counts; ``rivals`` are others that are accepted as well, and ``configuration_problems`` state why
+    there is none, which does not matter if the configuration is given otherwise. ``doubts`` are warnings: unknown
+    fields, keys that are given twice, fields without effect, and requests of ``--at-max`` that have none.
     """
 
     objects: list[api.ApiObject] = field(default_factory=list)
@@ -98,7 +97,7 @@ class Inventory:
 # --- objects --------------------------------------------------------------------------------------------------------
 
 
-def take_stock(documents: Sequence[Document], *, strict: bool = False, at_max: bool = False) -> Inventory:
+def read_inventory(documents: Sequence[Document], *, strict: bool = False, at_max: bool = False) -> Inventory:
     """Decode all documents; InputError with everything that is wrong in any of them.
 
     With ``strict`` an unknown field is a fault, else a doubt. With ``at_max`` CronJobs are run and workloads scaled as
@@ -184,7 +183,7 @@ def _faults(found: api.ApiObject) -> Faults:
 
 
 def _of_plugins(found: api.ApiObject, amounts: Sequence[Fault]) -> Iterator[Fault]:
-    """Yield what plugins report of the same amounts, with the code by which `volsched validate` has it."""
+    """Yield plugins' reports about the same amounts, with the code of `volsched validate`."""
     if not amounts:
         return
     for validate in registry.validators():
@@ -194,7 +193,7 @@ def _of_plugins(found: api.ApiObject, amounts: Sequence[Fault]) -> Iterator[Faul
 
 
 def _is_told(found: api.ApiObject, fault: Fault) -> bool:
-    """Whether the run itself tells of a fault: a quota of devices counts as 0 then, whichever way it is spelled."""
+    """True if the run itself reports a fault: a quota of devices counts as 0 then, in either spelling."""
     return isinstance(found, api.Queue) and FLAT in fault.field
 
 
@@ -210,14 +209,14 @@ def decode(raw: Mapping[str, Any]) -> api.ApiObject:
 
 
 def unknown_subject(raw: Mapping[str, Any]) -> str:
-    """Return how to call an object whose kind is not understood; empty when it does not even have a name."""
+    """Return the name of an object of an unknown kind; empty without one."""
     kind, metadata = raw.get("kind"), raw.get("metadata")
     name = metadata.get("name") if isinstance(metadata, Mapping) else None
     return subject_of_raw(raw if isinstance(kind, str) and kind else {**raw, "kind": "object"}) if name else ""
 
 
 def completed(found: Object) -> Object:
-    """Give an object the namespace and the uid that it does not state, a Node or a Pod what Kubernetes fills in."""
+    """Give an object its default namespace and uid, and a Node or a Pod the defaults of Kubernetes."""
     meta = found.metadata
     namespace = "" if type(found).__name__ in CLUSTER_SCOPED else meta.namespace or "default"
     uid = meta.uid or derived_uid(kind_of(found), namespace, meta.name)
@@ -247,7 +246,7 @@ def with_system_classes(inventory: Inventory) -> Inventory:
 
 
 def states_uid(found: api.ApiObject) -> bool:
-    """Whether the uid of a completed object stood in the input."""
+    """True if the uid of a completed object was in the input."""
     meta = found.metadata
     return meta.uid != derived_uid(kind_of(found), meta.namespace, meta.name)
 
@@ -275,11 +274,11 @@ def subject_of(found: api.ApiObject) -> str:
 
 
 LONGEST_NAME: Final = 253
-"""Characters of a name, by the API server's rules; a longer one is cut where it is told."""
+"""The longest name by the API server's rules; a longer one is cut in messages."""
 
 
 def subject_of_raw(raw: Mapping[str, Any]) -> str:
-    """Return the same of an object of which nothing is known to be right."""
+    """Return the same of an unchecked object."""
     kind, metadata = _word(raw.get("kind")), raw.get("metadata")
     name, namespace = (metadata.get("name"), metadata.get("namespace")) if isinstance(metadata, Mapping) else ("", "")
     scope = [] if kind in CLUSTER_SCOPED else [_word(namespace or "default")]
@@ -303,7 +302,7 @@ def identity_faults(found: api.ApiObject) -> Iterator[Fault]:
 
 
 def _size_faults(found: api.ApiObject) -> Iterator[Fault]:
-    """Yield why the pods of a workload cannot be made: a slip of the pen must not fill the memory."""
+    """Yield why the pods of a workload cannot be made: a misspelt number must not fill the memory."""
     least = 1 if isinstance(found, most.HorizontalPodAutoscaler) else 0
     for field_, size in _sizes(found):
         if not least <= size <= MOST_PODS:
@@ -348,7 +347,7 @@ class _Held(NamedTuple):
     document: Document
 
     def problem(self, message: str) -> InputProblem:
-        """Return what is to be told of it, after the words that it holds one."""
+        """Return the text that follows the statement that it holds one."""
         return self.document.problem(f"holds a scheduler configuration, {message}", self.field, self.subject)
 
 

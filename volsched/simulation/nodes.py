@@ -1,4 +1,4 @@
-"""What a Node states that others make something of: its operating system, and conditions that become taints."""
+"""Parts of a Node that others read: its operating system, and conditions that become taints."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _TAINTED: Final = {
     ("PIDPressure", "True"): ("pid-pressure", ("NoSchedule",)),
     ("NetworkUnavailable", "True"): ("network-unavailable", ("NoSchedule",)),
 }
-"""The taints of conditions, by type and status, as the node lifecycle controller of Kubernetes has them."""
+"""The taints of conditions, by type and status, as the node lifecycle controller of Kubernetes sets them."""
 
 
 def operating_system(node: api.Node) -> str:
-    """Return what the kubelet of a node runs on, ``linux`` where the Node does not state it."""
+    """Return the operating system of a node, ``linux`` if the Node states none."""
     labels = node.metadata.labels
     return node.status.node_info.operating_system or labels.get(OS_LABEL) or labels.get(_OLD_OS_LABEL) or "linux"
 

@@ -12,7 +12,7 @@ from volsched.framework import reporter
 from volsched.framework.quota_report import RESERVATIONS, STRANDED_CARDS, QuotaTable
 from volsched.framework.reports import QueueAmounts
 from volsched.framework.session import Session
-from volsched.mirror.mirror import Mirror
+from volsched.mirror.apply import Mirror
 from volsched.mirror.reading import GROUP_NAME
 from volsched.model import api
 from volsched.model.job import COMPLETED, INQUEUE, PENDING, RUNNING, JobInfo
@@ -40,24 +40,24 @@ _WAITING: Final = (TaskStatus.PENDING, TaskStatus.ALLOCATED, TaskStatus.PIPELINE
 
 
 class Looked(Protocol):
-    """A cluster in memory with the sessions that were run on it: a simulation, or a live cluster that is followed."""
+    """An in-memory cluster with the sessions that were run on it: a simulation, or a live cluster that is followed."""
 
     @property
     def mirror(self) -> Mirror:
-        """The cluster as it is believed to be."""
+        """Return the cluster as it is believed to be."""
 
     @property
     def profile(self) -> Profile:
-        """The configuration in force."""
+        """Return the configuration in force."""
 
     @property
     def session(self) -> Session | None:
-        """The last session, closed; None before the first."""
+        """Return the last session, closed; None before the first."""
 
 
 def result_of(simulation: Simulation) -> Json:
-    """Return the whole result. What happened is in order; the Events of one cycle go by their objects."""
-    history = simulation.world.history
+    """Return the whole result. Steps are in order; the Events of one cycle are ordered by object."""
+    history = simulation.api_server.history
     bound = {f"{bind.namespace}/{bind.name}" for _, bind in history.binds}
     result: Json = {
         "apiVersion": API_VERSION,
@@ -102,7 +102,7 @@ def result_of(simulation: Simulation) -> Json:
 
 
 def quota_table(simulation: Simulation, name: str) -> QuotaTable | None:
-    """Return a table of that name as it is at the end, None where no plugin has it."""
+    """Return a table of that name at the end, None if no plugin has it."""
     found = (table() for table in simulation.quota_tables)
     return next((table for table in found if table.name == name), None)
 
@@ -119,13 +119,13 @@ def _scores(nodes: Mapping[str, Mapping[str, float]]) -> Json:
 
 
 def _pods(simulation: Simulation) -> Json:
-    return {key: _pod(simulation, pod) for key, pod in simulation.world.pods.items()}
+    return {key: _pod(simulation, pod) for key, pod in simulation.api_server.pods.items()}
 
 
 def _pod(simulation: Simulation, pod: api.Pod) -> Json:
     task = simulation.mirror.cluster.tasks.get(pod.metadata.uid)
     key = _group_key(task, pod.metadata.namespace, pod.metadata.annotations)
-    found = simulation.world.groups.get(key) if key else None
+    found = simulation.api_server.groups.get(key) if key else None
     queue = _queue_of(simulation, found) if found is not None else None
     return {
         "phase": pod.status.phase,
@@ -164,13 +164,13 @@ def _groups(simulation: Simulation) -> Json:
                 for c in group.status.conditions
             ],
         }
-        for key, group in simulation.world.groups.items()
+        for key, group in simulation.api_server.groups.items()
     }
 
 
 def _claims(simulation: Simulation) -> Json:
     found: Json = {}
-    for claim in simulation.world.resource_claims.values():
+    for claim in simulation.api_server.resource_claims.values():
         status, namespace = claim.status, claim.metadata.namespace
         devices = status.allocation.devices.results if status.allocation is not None else ()
         found[claim.key] = {
@@ -184,7 +184,7 @@ def _claims(simulation: Simulation) -> Json:
 
 
 def _queues(simulation: Simulation) -> Json:
-    """Show each queue with what is below it, in the terms of the quota plugins, else in those of resources."""
+    """Show each queue with those below it, in the terms of the quota plugins, else of resources."""
     queues = simulation.mirror.cluster.queues
     reserved = _reserved(simulation)
     amounts = {name: _amounts(simulation, queue, reserved) for name, queue in queues.items()}
@@ -206,7 +206,7 @@ def _queues(simulation: Simulation) -> Json:
 
 
 def _amounts(simulation: Simulation, queue: QueueInfo, reserved: Mapping[str, Resources]) -> QueueAmounts:
-    """What a queue's own jobs hold and have reserved, and what it may hold."""
+    """Return used and reserved amounts of a queue's own jobs, and its limit."""
     given = [of_queue(queue) for of_queue in simulation.queue_amounts]
     if all(amounts.beside for amounts in given):
         given.append(QueueAmounts(queue.allocated, reserved.get(queue.name, Resources.EMPTY), queue.spec.capability))
@@ -218,7 +218,7 @@ def _amounts(simulation: Simulation, queue: QueueInfo, reserved: Mapping[str, Re
 
 
 def _reserved(simulation: Simulation) -> dict[str, Resources]:
-    """What admitted jobs of each queue may still take of their minResources."""
+    """Return the amounts that admitted jobs of each queue may still take of their minResources."""
     reserved: dict[str, Resources] = {}
     for job in simulation.mirror.cluster.jobs.values():
         if job.phase == INQUEUE and job.keeps_room and job.counted_minimum is not None:
@@ -256,18 +256,18 @@ def _pending(simulation: Simulation) -> list[Json]:
     waiting = [
         _waiting_pod(simulation, task)
         for task in cluster.tasks.values()
-        if task.spec.ours and task.status in _WAITING and task.key in simulation.world.pods
+        if task.spec.is_managed and task.status in _WAITING and task.key in simulation.api_server.pods
     ]
     waiting += [
         _waiting_group(simulation, job)
         for job in cluster.jobs.values()
         if job.spec.has_group and not job.tasks and job.phase not in (RUNNING, COMPLETED)
     ]
-    waiting += [_waiting_job(simulation, job, refusal) for job, refusal in simulation.world.jobs_not_run()]
+    waiting += [_waiting_job(simulation, job, refusal) for job, refusal in simulation.api_server.jobs_not_run()]
     return sorted(waiting, key=lambda entry: (entry["pod"] or entry["podGroup"], entry["pod"] is None))
 
 
-def waiting_verdict(simulation: Looked, of: TaskInfo | JobInfo) -> Verdict:
+def waiting_refusal(simulation: Looked, of: TaskInfo | JobInfo) -> Verdict:
     """Return why a pod of ours without a node waits, or a PodGroup without pods."""
     if isinstance(of, TaskInfo):
         return reporter.refusal_of(of) or _unlooked(simulation, of)
@@ -275,7 +275,7 @@ def waiting_verdict(simulation: Looked, of: TaskInfo | JobInfo) -> Verdict:
 
 
 def _waiting_pod(simulation: Simulation, task: TaskInfo) -> Json:
-    verdict = waiting_verdict(simulation, task)
+    verdict = waiting_refusal(simulation, task)
     return {
         "pod": task.key,
         "podGroup": _group_key(task, task.namespace, task.spec.annotations),
@@ -285,7 +285,7 @@ def _waiting_pod(simulation: Simulation, task: TaskInfo) -> Json:
 
 
 def _waiting_group(simulation: Simulation, job: JobInfo) -> Json:
-    verdict = waiting_verdict(simulation, job)
+    verdict = waiting_refusal(simulation, job)
     return {"pod": None, "podGroup": job.key, "queue": job.queue or None, **_why(verdict)}
 
 
@@ -319,7 +319,7 @@ def _without_pods(job: JobInfo) -> Verdict:
 
 
 def _unlooked(simulation: Looked, task: TaskInfo) -> Verdict:
-    """Return the verdict on a pod that nobody has refused, and nobody has looked at either."""
+    """Return the verdict on a pod that was neither refused nor tried."""
     unadmitted = _unadmitted(simulation, task.job) if task.job is not None else None
     if unadmitted is not None:
         return unadmitted

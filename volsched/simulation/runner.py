@@ -1,4 +1,4 @@
-"""Cycles over the in-memory cluster: mirror, scheduler and plugins are those of ``volsched run``, not the executor."""
+"""Cycles over the in-memory cluster: mirror, scheduler and plugins of ``volsched run``, with another executor."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from volsched.framework.registration import Registrar
 from volsched.framework.reports import QueueAmountsFn, QuotaTableFn
 from volsched.framework.rules import SessionClose
 from volsched.framework.session import Session
-from volsched.mirror.mirror import Mirror
+from volsched.mirror.apply import Mirror
 from volsched.mirror.settings import MirrorSettings
 from volsched.model.changes import Change
 from volsched.model.pods.limits import KEPT_BYTES
@@ -21,8 +21,8 @@ from volsched.model.pods.task import TaskInfo
 from volsched.model.status import TaskStatus
 from volsched.ports import CycleReport
 from volsched.scheduler import Profile, Scheduler
+from volsched.simulation.api_server import SimulatedApiServer
 from volsched.simulation.manifests import Inventory
-from volsched.simulation.world import World
 
 SCHEDULER_NAMES: Final = ("volsched", "volcano")
 
@@ -32,7 +32,7 @@ Scores = dict[str, dict[str, float]]
 
 @dataclass(frozen=True, slots=True)
 class SimulationSettings:
-    """How long to run, for whose pods, whether scores are kept, and how many bytes of objects are kept."""
+    """Settings: the number of cycles, the scheduler names, whether scores are kept, and the memory for objects."""
 
     cycles: int = 10
     scheduler_names: tuple[str, ...] = SCHEDULER_NAMES
@@ -43,9 +43,9 @@ class SimulationSettings:
 
 @dataclass(slots=True)
 class Simulation:
-    """A run that was made: the world and the mirror as they are after the last cycle, and what was noted on the way."""
+    """A finished run: the API server and the mirror after the last cycle, and the notes on the way."""
 
-    world: World
+    api_server: SimulatedApiServer
     mirror: Mirror
     profile: Profile
     settings: SimulationSettings
@@ -54,7 +54,7 @@ class Simulation:
     pipelined: list[tuple[int, str, str]] = field(default_factory=list)
     scores: dict[str, Scores] = field(default_factory=dict)
     session: Session | None = None
-    """The last session, closed: its orders and what plugins show of quotas can still be asked for."""
+    """The last session, closed: its orders and the plugins' reports about quotas can still be read."""
 
     def take(self, changes: Sequence[Change]) -> None:
         """Let the cluster be another one from the next cycle on."""
@@ -63,38 +63,38 @@ class Simulation:
 
     def tell(self, changes: Sequence[Change]) -> None:
         """Have the mirror take changes in, those left out for which there is no memory."""
-        self.mirror.apply(self.mirror.holdings.of(changes))
+        self.mirror.apply(self.mirror.memory_use.of(changes))
 
     @property
     def queue_amounts(self) -> Sequence[QueueAmountsFn]:
-        """What quota plugins report of queues."""
+        """Return the quota plugins' reports about queues."""
         return self.session.reported(lambda report: report.amounts) if self.session is not None else ()
 
     @property
     def quota_tables(self) -> Sequence[QuotaTableFn]:
-        """What plugins report beside: quotas of other kinds, cards."""
+        """Other reports of plugins: quotas of other kinds, cards."""
         return self.session.reported(lambda report: report.table) if self.session is not None else ()
 
 
 class _SimulatedClock:
     """The world's time, and the real one for durations, which decide nothing."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, api_server: SimulatedApiServer) -> None:
+        self._api_server = api_server
 
     def now(self) -> float:
-        return self._world.now.timestamp()
+        return self._api_server.now.timestamp()
 
     def elapsed(self) -> float:
         return time.perf_counter()
 
     def cpu(self) -> float:
-        """Return 0: a simulation takes its time, so that it comes out the same on every machine."""
+        """Return 0: a simulation uses no CPU time, so that its result is the same on every machine."""
         return 0.0
 
 
 class _ObserverPlugin:
-    """A plugin that sees what others register, and which tasks wait for room when a session closes."""
+    """A plugin that reads the registered rules, and the pipelined tasks when a session closes."""
 
     name = "simulate"
 
@@ -108,11 +108,11 @@ class _ObserverPlugin:
     def _note_pipelined(self, session: Session) -> None:
         waiting = [
             (task.key, node.name)
-            for node in session.cluster.node_ledger.with_terminating_pods.values()
+            for node in session.cluster.node_cache.with_terminating_pods.values()
             for task in node.tasks.values()
             if task.status is TaskStatus.PIPELINED
         ]
-        cycle = self._simulation.world.cycle
+        cycle = self._simulation.api_server.cycle
         self._simulation.pipelined.extend((cycle, pod, node) for pod, node in sorted(waiting))
 
 
@@ -127,9 +127,9 @@ def simulate(
 
 
 class Stage:
-    """A simulation that can go on after it has settled, once its ``simulation`` was told of something new.
+    """A simulation that can go on after it has settled, with changes given to its ``simulation``.
 
-    ``told`` is called with all that the mirror is told of the world.
+    ``on_changes`` is called with all changes for the mirror.
     """
 
     def __init__(
@@ -137,32 +137,32 @@ class Stage:
         inventory: Inventory,
         profile: Profile,
         settings: SimulationSettings,
-        told: Callable[[Sequence[Change]], None] = lambda _: None,
+        on_changes: Callable[[Sequence[Change]], None] = lambda _: None,
     ) -> None:
         names, queue, most = settings.scheduler_names, settings.default_queue, settings.kept_bytes
         mirror = Mirror(MirrorSettings(names, queue, plain_pods=False, kept_bytes=most))
-        world = World(inventory, settings.scheduler_names)
-        self.simulation = simulation = Simulation(world, mirror, profile, settings)
+        api_server = SimulatedApiServer(inventory, settings.scheduler_names)
+        self.simulation = simulation = Simulation(api_server, mirror, profile, settings)
         witness: Plugin = _ObserverPlugin(simulation)
         tiers = (*profile.plugins, ((PluginOption(witness.name), witness),))
         witnessed = Profile(profile.configuration, profile.actions, tiers)
         note = _score_keeper(simulation) if settings.scores else None
-        self._scheduler = Scheduler(mirror, witnessed, world, _SimulatedClock(world), on_placed=note)
-        self._told = told
-        self._tell(world.begin())
+        self._scheduler = Scheduler(mirror, witnessed, api_server, _SimulatedClock(api_server), on_placed=note)
+        self._on_changes = on_changes
+        self._tell(api_server.begin())
 
     def _tell(self, changes: Sequence[Change]) -> None:
-        self._told(changes)
+        self._on_changes(changes)
         self.simulation.tell(changes)
 
     def run(self, on_cycle: Callable[[int, CycleReport], None] | None = None, more: int = 0) -> Simulation:
         """Run cycles until one changes nothing; at most ``more`` of them, else as many as the settings allow."""
-        simulation, world = self.simulation, self.simulation.world
+        simulation, api_server = self.simulation, self.simulation.api_server
         most = simulation.cycles + more if more else simulation.settings.cycles
         while simulation.cycles < most and not simulation.settled:
-            simulation.cycles = world.cycle = simulation.cycles + 1
+            simulation.cycles = api_server.cycle = simulation.cycles + 1
             report = self._scheduler.cycle()
-            changes, anything = world.move()
+            changes, anything = api_server.move()
             self._tell(changes)
             waits = report.is_unfinished or simulation.mirror.next_retry() is not None
             simulation.settled = not anything and not waits
@@ -172,7 +172,7 @@ class Stage:
 
 
 def _score_keeper(simulation: Simulation) -> Callable[[Session, TaskInfo], None]:
-    """Return what keeps the scores of each placement; a later placement of the same pod replaces an earlier one."""
+    """Return a callback that keeps the scores of placements, by pod the latest ones."""
 
     def keep(session: Session, task: TaskInfo) -> None:
         simulation.scores[task.key] = session.engine.scores(task)

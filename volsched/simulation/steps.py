@@ -1,4 +1,4 @@
-"""What pods and PodGroups are after a step of the scheduler."""
+"""Pods and PodGroups after a step of the scheduler."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def running(pod: api.Pod, node: str, annotations: Mapping[str, str], *, since: s
 
 
 def rejected(pod: api.Pod, node: str, refusal: KubeletRefusal) -> api.Pod:
-    """Return a pod that was bound and that its kubelet refused: it has failed, and stays on its node."""
+    """Return a bound pod that its kubelet refused: it has failed, and stays on its node."""
     message = f"Pod was rejected: {refusal.message}"
     status = msgspec.structs.replace(pod.status, phase="Failed", reason=refusal.reason, message=message)
     spec = msgspec.structs.replace(pod.spec, node_name=node)
@@ -45,7 +45,7 @@ def ungated(pod: api.Pod, step: LiftGate) -> api.Pod:
 
 
 def unscheduled(pod: api.Pod, step: WritePodCondition) -> api.Pod:
-    """Return a pod that was told why it waits."""
+    """Return a pod with the condition that it waits."""
     conditions = _with(pod, api.Condition("PodScheduled", "False", step.reason, step.message))
     status = msgspec.structs.replace(pod.status, nominated_node_name=step.nominated, conditions=conditions)
     return msgspec.structs.replace(pod, status=status)

@@ -1,4 +1,4 @@
-"""A result for people: what was placed where, what each node and queue has left, and why the rest waits."""
+"""A result as text: placed pods, free amounts of each node and queue, and reasons of waiting pods."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def render(simulation: Simulation, result: Json, width: int) -> str:
 
 def _headline(simulation: Simulation, result: Json) -> str:
     pods, cycles = _count(len(result["binds"]), "pod"), _count(result["cycles"], "cycle")
-    refused = len(simulation.world.history.refusals)
+    refused = len(simulation.api_server.history.refusals)
     of_kubelets = [f"{refused} refused by kubelets"] if refused else []
     text = ", ".join([f"{pods} placed", *of_kubelets, *_who_waits(result["pending"])]) + f" after {cycles}"
     return text + ("." if simulation.settled else "; not settled yet, allow more with --cycles.")
 
 
 def _who_waits(pending: Sequence[Json]) -> Iterator[str]:
-    """Yield how many pods wait, and how many PodGroups for which none were made: a Job's come once it is admitted."""
+    """Yield how many pods wait, and how many PodGroups without pods: a Job's come once it is admitted."""
     pods = sum(1 for entry in pending if entry["pod"])
     steps = [entry["step"] for entry in pending if not entry["pod"] and "job" not in entry]
     not_run = sum(1 for entry in pending if "job" in entry)
@@ -115,7 +115,7 @@ def _waiting_name(entry: Json) -> str:
 
 
 def _nodes(simulation: Simulation) -> Iterator[Row]:
-    """Yield what is used of what each node offers; other resources than cpu and memory only where a node has them."""
+    """Yield the used part of each node's amounts; other resources than cpu and memory only if a node has them."""
     yield "NODE", "PODS", "CPU", "MEMORY", "OTHER"
     cluster = simulation.mirror.cluster
     others = [name for name in cluster.columns.names if name not in (*_COMMON, "pods", "ephemeral-storage")]
@@ -149,7 +149,7 @@ def _short(name: str) -> str:
 
 
 def _short_group(name: str | None) -> str:
-    """Return a PodGroup's name, the uid at the end of one that a controller made cut short."""
+    """Return a PodGroup's name, with the uid at the end of a controller's name cut short."""
     return _UID.sub(r"\1…", _short(name)) if name else "-"
 
 
@@ -160,7 +160,7 @@ def _reservations(result: Json) -> Iterator[Row]:
 
 
 def _cards(result: Json) -> Iterator[Row]:
-    """Yield the cards of each model, and which free ones no pod can use, with the causes that there are."""
+    """Yield the cards of each model, and the free ones that no pod can use, with the causes."""
     yield "CARD", "CARDS", "FREE", "STRANDED", "WHY"
     for found in result.get("cards", ()):
         causes = [f"{name} {found[name]}" for name in list(found)[4:] if found[name]]

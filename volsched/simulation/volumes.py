@@ -1,9 +1,9 @@
-"""Claims and volumes in the in-memory cluster: what Kubernetes' volume controller and provisioners do with them.
+"""Claims and volumes in the in-memory cluster, as Kubernetes' volume controller and provisioners treat them.
 
 A claim without a class gets the default one. A claim of a class that binds immediately gets the smallest volume that
-will do, else one is made; so does any claim whose volume is named, by it or by the volume. A claim of the input that
-states that it is Pending stays so. Others wait for the node of their first pod. What is made takes of the storage that
-its driver reports (CSIStorageCapacity), counts as a volume of its driver, and goes with its claim.
+suits, else a new one; so does any claim whose volume is named, by it or by the volume. A claim of the input that is
+Pending stays so. Others wait for the node of their first pod. A new volume takes of the storage that its driver reports
+(CSIStorageCapacity), counts as a volume of its driver, and goes with its claim.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 import msgspec
 
 from volsched.model import api
-from volsched.model.changes import Change, Gone, Put
+from volsched.model.changes import Change, Deleted, Put
 from volsched.model.plan import VolumeWrite
 from volsched.model.selectors import NodeSelector
 from volsched.model.storage import OLD_CLASS
@@ -74,11 +74,11 @@ class VolumeController:
         meta = claim.metadata
         del self.claims[claim.key]
         self._unbound.pop(claim.key, None)
-        self._tell(Gone("PersistentVolumeClaim", meta.namespace, meta.name, meta.uid))
+        self._tell(Deleted("PersistentVolumeClaim", meta.namespace, meta.name, meta.uid))
         made = self._made.pop(claim.spec.volume_name, None)
         if made is not None and self._classes[made[0]].reclaim_policy == "Delete":
             volume = self.volumes.pop(claim.spec.volume_name)
-            self._tell(Gone("PersistentVolume", "", volume.metadata.name, volume.metadata.uid))
+            self._tell(Deleted("PersistentVolume", "", volume.metadata.name, volume.metadata.uid))
             self._use_storage(*made[:2], -made[2])
 
     def settle(self) -> None:
@@ -87,7 +87,7 @@ class VolumeController:
             self._settle(self.claims[key])
 
     def carry_out(self, write: VolumeWrite) -> str:
-        """Bind a claim as the scheduler wants, to a volume or to one that is made; return why it cannot be."""
+        """Bind a claim as the scheduler wants, to an existing or a new volume; return why it cannot be."""
         claim = self.claims.get(write.claim)
         if claim is None:
             return f'persistentvolumeclaim "{write.claim}" is gone'
@@ -147,9 +147,9 @@ class VolumeController:
         return ""
 
     def _some_node(self, found: api.StorageClass, size: int) -> str | None:
-        """Return by which node a volume is made that waits for none: the first that will do, None when there is none.
+        """Return the node by which a volume is made that waits for none: the first suitable one, None without any.
 
-        Empty when it does not depend on the node.
+        Empty if it does not depend on the node.
         """
         has_keys = any(self._keys(found.provisioner, node) for node in self._nodes)
         if not (found.allowed_topologies or self._is_tracked(found) or has_keys):
@@ -178,7 +178,7 @@ class VolumeController:
         return driver is not None and driver.spec.storage_capacity
 
     def _has_storage(self, found: api.StorageClass, node: str, size: int) -> bool:
-        """Whether a driver that reports its storage has enough of it where a node reaches it."""
+        """True if a driver that reports its storage has enough of it for a node."""
         if not size or not self._is_tracked(found):
             return True
         pools = self._pools(node, lambda pool: pool.storage_class_name == found.key)
@@ -191,7 +191,7 @@ class VolumeController:
                 yield pool
 
     def _use_storage(self, storage_class: str, node: str, size: int) -> None:
-        """Take storage from what a driver reports where a node reaches it, for each of its classes; negative: give."""
+        """Take storage from the driver's report for a node, for each of its classes; negative: give."""
         driver = self._classes[storage_class].provisioner
         classes = {found.key for found in self._classes.values() if found.provisioner == driver}
         for pool in list(self._pools(node, lambda pool: pool.storage_class_name in classes)):
@@ -201,7 +201,7 @@ class VolumeController:
     # -- classes ------------------------------------------------------------------------------------------------------
 
     def _classed(self, claim: api.PersistentVolumeClaim) -> api.PersistentVolumeClaim:
-        """Give a claim that is not bound and names no class the default one, as the API server does."""
+        """Give an unbound claim without a class the default one, as the API server does."""
         spec = claim.spec
         if spec.storage_class_name is not None or OLD_CLASS in claim.metadata.annotations or is_bound(claim):
             return claim

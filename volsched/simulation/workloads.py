@@ -1,7 +1,7 @@
-"""What controllers would make of workloads in memory: pods, claims. Pure functions over objects.
+"""Pods and claims of workloads in memory. Pure functions over objects.
 
-The rules of PodGroups and Volcano Jobs are those of `volsched.controllers`, as on a cluster. Names are those that
-Kubernetes' controllers give; where a controller would draw a random suffix, an ordinal stands, so that two runs agree.
+The rules of PodGroups and Volcano Jobs are those of `volsched.controllers`, as on a cluster. Names are those of
+Kubernetes' controllers; an ordinal replaces their random suffixes, so that two runs agree.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from volsched.model import api
 from volsched.simulation.manifests import completed, derived_uid
 
 _BACKOFF_LIMIT: Final = 6
-"""How many failed pods a batch Job outlives that does not state it."""
+"""The default number of failed pods that a batch Job outlives."""
 
 
 @dataclass(frozen=True, slots=True)
-class Birth:
-    """What is special about a pod that a controller makes: its name, and its number among all that are made."""
+class PodIdentity:
+    """The identity of a pod that a controller makes: its name, and its number among all new pods."""
 
     name: str
     created: str | None = None
     number: int = 0
 
 
-def pod_of(owner: api.ApiObject, template: api.PodTemplateSpec, birth: Birth, **changes: object) -> api.Pod:
+def pod_of(owner: api.ApiObject, template: api.PodTemplateSpec, identity: PodIdentity, **changes: object) -> api.Pod:
     """Make a pod from a template; ``changes`` are fields of its spec."""
     namespace = owner.metadata.namespace
     # ties end at uids: those made first come first, whatever they are called
-    uid = f"{birth.number:08x}{derived_uid('Pod', namespace, birth.name)[8:]}"
+    uid = f"{identity.number:08x}{derived_uid('Pod', namespace, identity.name)[8:]}"
     meta = api.ObjectMeta(
-        name=birth.name,
+        name=identity.name,
         namespace=namespace,
         uid=uid,
-        creation_timestamp=birth.created,
+        creation_timestamp=identity.created,
         labels=template.metadata.labels,
         annotations=template.metadata.annotations,
         owner_references=(owner_reference(owner),),
@@ -90,7 +90,7 @@ def replicas_of(workload: api.Deployment | api.ReplicaSet | api.StatefulSet) -> 
 
 
 def wanted_of(job: api.BatchJob, phases: Mapping[str, int]) -> int:
-    """Return how many pods of a batch Job work at the same time; none when it is over, or too many have failed.
+    """Return how many pods of a batch Job run at the same time; none if it is over, or too many have failed.
 
     ``phases``: how many pods of the Job are in each phase.
     """
@@ -104,7 +104,7 @@ def wanted_of(job: api.BatchJob, phases: Mapping[str, int]) -> int:
 
 
 def has_failed(job: api.BatchJob, phases: Mapping[str, int]) -> bool:
-    """Whether more pods of a batch Job have failed than it may start again."""
+    """True if more pods of a batch Job have failed than it may start again."""
     spec = job.spec
     default = None if spec.backoff_limit_per_index is not None else _BACKOFF_LIMIT
     limit = default if spec.backoff_limit is None else spec.backoff_limit
@@ -117,17 +117,17 @@ def stateful_names(workload: api.StatefulSet) -> list[str]:
     return [f"{workload.metadata.name}-{number}" for number in range(start, start + replicas_of(workload))]
 
 
-def stateful_pod(workload: api.StatefulSet, birth: Birth) -> tuple[api.Pod, list[api.PersistentVolumeClaim]]:
+def stateful_pod(workload: api.StatefulSet, identity: PodIdentity) -> tuple[api.Pod, list[api.PersistentVolumeClaim]]:
     """Return a pod of a StatefulSet, and the claims that belong to it."""
     spec = workload.spec
     templates = {template.metadata.name: template for template in spec.volume_claim_templates}
     volumes = [volume for volume in spec.template.spec.volumes if volume.name not in templates]
     claims = []
     for name, template in templates.items():
-        claim = f"{name}-{birth.name}"
+        claim = f"{name}-{identity.name}"
         volumes.append(api.Volume(name, api.PersistentVolumeClaimSource(claim)))
         claims.append(_claim(workload.metadata.namespace, claim, template.spec, ()))
-    return pod_of(workload, spec.template, birth, volumes=tuple(volumes)), claims
+    return pod_of(workload, spec.template, identity, volumes=tuple(volumes)), claims
 
 
 def ephemeral_claims(pod: api.Pod) -> list[api.PersistentVolumeClaim]:
@@ -165,10 +165,10 @@ def plain_group(pod: api.Pod, owner: api.ApiObject | None) -> api.PodGroup:
         owner_references=(grouping.group_owner(pod),),
     )
     annotations = owner.metadata.annotations if owner is not None else {}
-    return completed(grouping.plain_group(meta, grouping.seed_of(pod), annotations))
+    return completed(grouping.plain_group(meta, grouping.group_template_of(pod), annotations))
 
 
-def job_pod(job: api.Job, member: jobs.WantedPod, group: str, birth: Birth) -> api.Pod:
+def job_pod(job: api.Job, member: jobs.WantedPod, group: str, identity: PodIdentity) -> api.Pod:
     """Return one pod of a completed Job."""
     spec = member.task.template.spec
     shared = (api.Volume(v.volume, api.PersistentVolumeClaimSource(v.claim)) for v in jobs.shared_volumes(job))
@@ -177,7 +177,7 @@ def job_pod(job: api.Job, member: jobs.WantedPod, group: str, birth: Birth) -> a
         changes["scheduler_name"] = job.spec.scheduler_name
     if not spec.priority_class_name:
         changes["priority_class_name"] = job.spec.priority_class_name
-    made = pod_of(job, member.task.template, birth, **changes)
+    made = pod_of(job, member.task.template, identity, **changes)
     return annotated(made, jobs.pod_annotations(job, member, group), jobs.pod_labels(job, member))
 
 

@@ -1,7 +1,7 @@
-"""From a text to the values of its documents, as kubectl reads YAML and JSON.
+"""Reads the documents of a text, as kubectl reads YAML and JSON.
 
-A time stays a text, and a number without a fraction is a whole one, as 3.0. Of a key that is given twice the last value
-counts, and where that was is told.
+A time stays a text, and a number without a fraction, as 3.0, is a whole one. Of a key that is given twice the last
+value counts, and its place is reported.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Step: TypeAlias = str | int
 """The key of a mapping, or the place in a list, from 0."""
 
 _BETWEEN: Final = re.compile(r"\s*(?P<apart>(^---\s+)+)?", re.MULTILINE)
-"""What may stand before a document of JSON, and between two: nothing, or lines by which those of YAML are apart."""
+"""The text before a document of JSON, and between two: nothing, or the separators of YAML."""
 
 _ANCHOR: Final = r"(?:^|[\s\[{,:?\ufeff-])&([^\s\[\]{},&*])"
 _ALIAS: Final = r"(?:^|[\s\[{,:?\ufeff-])\*([^\s\[\]{},&*])"
@@ -34,29 +34,31 @@ _LARGEST: Final = 1e15
 
 MOST_REPEATED: Final = 100_000
 MOST_TIMES: Final = 10
-"""So many values may stand in a document by its aliases, or so many times those that are written in it."""
+"""The most values of a document by its aliases, as a multiple of those that are written in it."""
 
 MOST_LEVELS: Final = 500
-"""A document of YAML may be nested so deep. libyaml follows it on the stack, which ends at some 20,000 levels, and the
-process with it; what reads objects takes far fewer."""
+"""The deepest nesting of a YAML document. libyaml follows it on the stack, which ends at some 20,000 levels.
+
+The process would end there; readers of objects take far fewer.
+"""
 
 _MERGE: Final = "tag:yaml.org,2002:merge"
 
 
 class Twice(NamedTuple):
-    """A key that is given again: the way to it, and its line in the text, from 1 (0: not known, as of JSON)."""
+    """A key that is given again: the path to it, and its line in the text, from 1 (0: not known, as of JSON)."""
 
     path: tuple[Step, ...]
     line: int
 
     @property
     def field(self) -> str:
-        """The path as a field of an object is written."""
+        """Return the path as a field of an object is written."""
         return "".join(map(_written, self.path)).removeprefix(".")
 
     @property
     def message(self) -> str:
-        """What is to be told of it."""
+        """Return the message about it."""
         again = f", again in line {self.line}" if self.line else ""
         return f"is given twice{again}; the last value counts"
 
@@ -69,10 +71,10 @@ class Parsed(NamedTuple):
 
 
 def parsed(text: str) -> Iterator[Parsed]:
-    """Yield what each document of a text holds; raises many an error for what is neither YAML nor JSON.
+    """Yield the value of each document of a text; raises various errors for a text that is neither YAML nor JSON.
 
-    Documents of JSON may follow each other with nothing between them, as outputs of kubectl do in one file. What is not
-    JSON, or what comes behind it and is none, is YAML.
+    Documents of JSON may follow each other without a separator, as outputs of kubectl do in one file. Other text, also
+    behind a document of JSON, is YAML.
     """
     at, is_apart = _after(text, 0)[0], True
     while text.startswith(("{", "["), at):
@@ -90,7 +92,7 @@ def parsed(text: str) -> Iterator[Parsed]:
 
 
 def _after(text: str, end: int) -> tuple[int, bool]:
-    """Return where the next document may begin, and whether it stands apart as one of YAML does."""
+    """Return where the next document may begin, and whether a YAML separator precedes it."""
     found = _BETWEEN.match(text, end)
     return (found.end(), found["apart"] is not None) if found else (end, False)
 
@@ -105,7 +107,7 @@ def _written(step: Step) -> str:
 
 
 class _Doubled(NamedTuple):
-    """A mapping, or the node of one, with the keys that are given again and their lines. It stays alive for its id."""
+    """A mapping, or its node, with repeated keys and their lines. It stays alive for its id."""
 
     mapping: Any
     keys: list[tuple[str, int]]
@@ -151,7 +153,7 @@ class _DocumentLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: i
         super().__init__(text)
 
     def descend_resolver(self, current_node: yaml.Node | None, current_index: Any) -> None:
-        """Refuse a document that is nested too deep: this is called for each node before those in it."""
+        """Refuse a document that is nested too deep: this is called for each node before its children."""
         self._levels += 1
         if self._levels > MOST_LEVELS:
             raise yaml.composer.ComposerError(None, None, f"is nested deeper than {MOST_LEVELS} levels")
@@ -166,7 +168,7 @@ class _DocumentLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: i
         self._merged.clear()
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
-        """Note keys that are given twice, before those that `<<` takes in from other mappings join them."""
+        """Note repeated keys, before `<<` takes in those of other mappings."""
         if id(node) not in self._merged:
             self._note_doubled(node)
         super().flatten_mapping(node)
@@ -216,14 +218,14 @@ def _of_yaml(text: str) -> Iterator[Parsed]:
 
 
 def _may_have_aliases(text: str) -> bool:
-    """Whether there may be an alias, and an anchor that begins like it; `a && b` and `*/5 * * * *` are none."""
+    """True if there may be an alias, and an anchor that begins like it; `a && b` and `*/5 * * * *` are none."""
     return "&" in text and not {*re.findall(_ANCHOR, text)}.isdisjoint(re.findall(_ALIAS, text))
 
 
 def _check_aliases(root: yaml.Node) -> None:
-    """Raise yaml.YAMLError where a document stands for far more than is written: ten aliases of ten, and so on.
+    """Raise yaml.YAMLError if a document stands for far more than is written: ten aliases of ten, and so on.
 
-    A list that contains itself counts once here; it is nested too deep for all that read it.
+    A list that contains itself counts once here; it is nested too deep for all readers.
     """
     sizes: dict[int, int] = {}
     left: list[tuple[yaml.Node, bool]] = [(root, False)]
@@ -257,7 +259,7 @@ def _parts_of_node(node: yaml.Node) -> Iterable[tuple[Step, yaml.Node]]:
 
 
 def _whole(number: float) -> float:
-    """Return a number without a fraction as an integer, which is how it goes from kubectl to the API server."""
+    """Return a number without a fraction as an integer, as kubectl sends it to the API server."""
     return int(number) if abs(number) < _LARGEST and number.is_integer() else number
 
 
@@ -267,7 +269,7 @@ def _whole(number: float) -> float:
 def _located(
     root: Any, parts: Callable[[Any], Iterable[tuple[Step, Any]]], doubled: Mapping[int, _Doubled]
 ) -> Iterator[Twice]:
-    """Yield where the keys stand that are given twice, outer ones first; each part is looked at once."""
+    """Yield the places of repeated keys, outer ones first; each part is looked at once."""
     left: deque[tuple[Any, tuple[Step, ...]]] = deque([(root, ())])
     seen: set[int] = set()
     while left and not doubled.keys() <= seen:

@@ -1,1 +1,1 @@
-"""Helpers for testing volsched and plugins written for it: shipped, so that plugin authors can use them."""
+"""Helpers for testing volsched and plugins: they are shipped, so that plugin authors can use them."""

@@ -1,4 +1,4 @@
-"""Small clusters for tests and benches, written the way one would describe them, and decided by the real scheduler.
+"""Small clusters for tests and benches, in few words, and decided by the real scheduler.
 
 cluster = a_cluster().node("gpu-1", cpu="64", **{"nvidia.com/gpu": 8}).queue("q")
 cluster.job("etl", tasks=3, queue="q", cpu="4")
@@ -14,8 +14,8 @@ from functools import cache
 from typing import Any, Concatenate, ParamSpec
 
 from volsched.framework.config.configuration import Configuration
-from volsched.framework.engine.engine import Engine, FastEngine
-from volsched.mirror.mirror import Mirror
+from volsched.framework.engine.fast import Engine, FastEngine
+from volsched.mirror.apply import Mirror
 from volsched.mirror.settings import MirrorSettings
 from volsched.model.changes import Change, Put
 from volsched.model.cluster import Cluster
@@ -36,7 +36,7 @@ _Given = ParamSpec("_Given")
 
 
 class SteadyClock:
-    """A clock for tests: the time of day is what it was told, durations are real."""
+    """A clock for tests: the time of day is set, durations are real."""
 
     def __init__(self, now: float = 1_767_225_600.0) -> None:
         self.time = now
@@ -145,7 +145,7 @@ def a_pod(  # noqa: PLR0913 - a pod has that many parts that tests are about
     status: Mapping[str, Any] | None = None,
     **requests: Any,
 ) -> Manifest:
-    """Return a pod of one container that asks for ``requests``; it runs if it is on a node and no phase is told."""
+    """Return a pod of one container with ``requests``; with a node and no phase, it runs."""
     listed = {key: str(value) for key, value in requests.items()}
     meta = {
         "namespace": "default",
@@ -206,7 +206,7 @@ class ClusterBuilder:
     def job(
         self, name: str, tasks: int = 1, minimum: int | None = None, queue: str = "default", **pod: Any
     ) -> ClusterBuilder:
-        """Add a PodGroup and its pending pods ``name-0`` and so on; all of them are the minimum if not told."""
+        """Add a PodGroup and its pending pods ``name-0`` and so on; by default all of them are the minimum."""
         self.group(name, queue, tasks if minimum is None else minimum)
         for index in range(tasks):
             self.pod(f"{name}-{index}", name, **pod)
@@ -223,7 +223,7 @@ class ClusterBuilder:
 
 
 def put(manifest: Mapping[str, Any]) -> Put:
-    """Return what an informer sends of an object of any kind: it is new, or it has changed."""
+    """Return the change that an informer sends for a new or changed object of any kind."""
     return Put(decode(manifest))
 
 
@@ -233,7 +233,7 @@ def puts(*manifests: Mapping[str, Any]) -> list[Change]:
 
 
 def a_cluster() -> ClusterBuilder:
-    """An empty cluster."""
+    """Return an empty cluster."""
     return ClusterBuilder()
 
 
@@ -248,7 +248,7 @@ class Rig:
 
     @property
     def cluster(self) -> Cluster:
-        """The live state."""
+        """Return the live state."""
         return self.mirror.cluster
 
     def cycle(self, *changes: Change) -> CycleDecision:
@@ -261,7 +261,7 @@ class Rig:
 
 @dataclass(slots=True)
 class CycleDecision:
-    """What a cycle wants done, and how the cluster stands after it."""
+    """The steps of a cycle, and the cluster after it."""
 
     steps: list[PlanStep]
     cluster: Cluster
@@ -279,16 +279,16 @@ class CycleDecision:
 
     @property
     def waiting(self) -> dict[str, str]:
-        """Why each waiting pod waits: its own refusal's message, else its job's."""
+        """Return why each waiting pod waits: its own refusal's message, else its job's."""
         found = {}
         for task in self.cluster.tasks.values():
-            if task.status is TaskStatus.PENDING and task.spec.ours:
+            if task.status is TaskStatus.PENDING and task.spec.is_managed:
                 refusal = task.refusal or (task.job.refusal if task.job else None)
                 found[_short(task.namespace, task.name)] = refusal.message if refusal else ""
         return found
 
     def task(self, name: str) -> TaskInfo:
-        """A task by its pod's name."""
+        """Return a task by its pod's name."""
         return next(task for task in self.cluster.tasks.values() if name in (task.name, task.key))
 
 
@@ -298,7 +298,7 @@ def a_rig(
     engine: Callable[[Cluster], Engine] = FastEngine,
     settings: MirrorSettings | None = None,
 ) -> Rig:
-    """A scheduler with this configuration (YAML) on a cluster."""
+    """Return a scheduler with this configuration (YAML) on a cluster."""
     mirror = Mirror(settings)
     mirror.apply(cluster.changes())
     profile = make(_accepted(configuration))

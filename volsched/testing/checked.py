@@ -1,10 +1,10 @@
-"""The engine that trusts no plugin: for tests of what callbacks declare of themselves.
+"""The checked engine: for tests of the declarations of callbacks.
 
-The annotations of a callback are what it is shown, and the fast engine reuses answers on the strength of it. This one
-asks every callback about every node again, each time. It raises ``Misdeclared`` when an answer changed although nothing
-changed of what the callback is shown, as when it reads an account; when a vector twin and its scalar form differ; and
-when a plugin states that it has no opinion and has one. It also compares what the fast engine keeps with the sum of the
-fresh answers.
+A callback reads what its annotations declare, and the fast engine reuses answers relying on that. This engine asks
+every callback about every node again, each time. It raises ``Misdeclared`` if an answer changed although none of the
+declared inputs did, for example a callback that reads an account; if a vector twin and its scalar form differ; and if a
+plugin states that it has no opinion and has one. It also compares the fast engine's scores with the sum of the fresh
+answers.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from volsched.framework.columns.arrays import Rows
-from volsched.framework.columns.views import NodeFacts
-from volsched.framework.engine.engine import FastEngine
+from volsched.framework.columns.views import NodePropertiesView
 from volsched.framework.engine.entry import Entry
+from volsched.framework.engine.fast import FastEngine
 from volsched.framework.engine.questions import version_of
 from volsched.framework.rules import NodeCallbacks, NodeOrder, Predicate
 from volsched.model.cluster import Cluster
@@ -50,14 +50,14 @@ class Stale(VolschedError):  # noqa: N818 - as Misdeclared
 
 @dataclass(slots=True)
 class _AnswerSnapshot:
-    """All answers about one template as they were when it was last asked about, and where the logs stood then."""
+    """All answers about one template at its last question, and the positions of the logs then."""
 
     entry: Entry
     task: TaskInfo
     layout: int
     usage: int
-    facts: int
-    speaks: list[bool]
+    properties: int
+    applies_to_task: list[bool]
     versions: list[Hashable]
     answers: list[list[Answer]] = field(default_factory=list)
 
@@ -76,15 +76,15 @@ class CheckedEngine(FastEngine):
         self._witnesses = {key: witness for key, witness in self._witnesses.items() if key in kept}
 
     def places(self, tasks: Sequence[TaskInfo]) -> Iterator[NodeInfo]:
-        """The best nodes for a run of tasks, each compared with what the task alone would get."""
+        """Yield the best nodes for a run of tasks, each compared with the node for the task alone."""
         for task, node in zip(tasks, super().places(tasks), strict=False):
             alone = next(super().places((task,)), None)
             if alone is not node:
                 raise Stale(f"{task.key}: a run goes on to {node.name}, and the best node is {alone}")
             yield node
 
-    def hopeless(self, task: TaskInfo) -> bool:
-        """Whether no node has room for a task, also by what is looked at where it has no entry."""
+    def no_node_fits(self, task: TaskInfo) -> bool:
+        """True if no node has room for a task, also checked without an entry for it."""
         is_full = self._is_full_for(task)
         if not is_full and not self._may_fit(task):
             raise Stale(f"{task.key}: it may go on a node that has not the amounts, or does not let it pass")
@@ -117,10 +117,10 @@ class CheckedEngine(FastEngine):
         return _AnswerSnapshot(
             entry,
             task,
-            cluster.clocks.layout,
-            cluster.node_ledger.usage_log.end,
-            cluster.node_ledger.facts_log.end,
-            [callback.speaks(task) for callback in callbacks],
+            cluster.clocks.layout_generation,
+            cluster.node_cache.usage_log.end,
+            cluster.node_cache.properties_log.end,
+            [callback.applies_to_task(task) for callback in callbacks],
             [version_of(c, task, self.cluster) if c.scope == "domain" else None for c in callbacks],
             answers,
         )
@@ -128,7 +128,7 @@ class CheckedEngine(FastEngine):
     # -- asking ---------------------------------------------------------------------------------------------------
 
     def _ask(self, callback: Callback, task: TaskInfo) -> list[Answer]:
-        """Ask the plain function about every node; nothing when the callback does not apply to the task."""
+        """Ask the plain function about every node; nothing if the callback does not apply to the task."""
         if not callback.applies(task):
             return []
         return [_answer(callback, task, node) for node in self.cluster.rows]
@@ -145,10 +145,10 @@ class CheckedEngine(FastEngine):
 
     def _check_twin(self, callback: Callback, task: TaskInfo, answers: list[Answer]) -> None:
         """The vector twin gives the plain function's answers, for all rows and for some."""
-        if callback.vector is None or not callback.speaks(task):
+        if callback.vector is None or not callback.applies_to_task(task):
             return
         self.nodes.columns.refresh()
-        self.nodes.facts.refresh()
+        self.nodes.properties.refresh()
         every = np.arange(len(self.cluster.rows))
         for rows in (every, every[::2], every[1::3]):
             found = callback.vector(callback.pod(task), self.nodes.table(rows)).tolist()
@@ -159,7 +159,7 @@ class CheckedEngine(FastEngine):
     def _check_batches(self, task: TaskInfo) -> None:
         """A batch order's twin and its uniform score agree with its plain function."""
         self.nodes.columns.refresh()
-        self.nodes.facts.refresh()
+        self.nodes.properties.refresh()
         rows = np.arange(len(self.cluster.rows))
         for batch in self.callbacks.batch_orders:
             for chosen in (rows, rows[::2]):
@@ -189,21 +189,21 @@ class CheckedEngine(FastEngine):
 
     def _check_static(self, callback: Callback, task: TaskInfo, answers: list[Answer]) -> None:
         """Nodes that agree in what was read of them have one answer."""
-        if callback.scope != "static" or not callback.speaks(task):
+        if callback.scope != "static" or not callback.applies_to_task(task):
             return
-        view = NodeFacts()
+        view = NodePropertiesView()
         seen: dict[Hashable, tuple[str, Answer]] = {}
-        self.nodes.facts.refresh()
+        self.nodes.properties.refresh()
         for node, answer in zip(self.cluster.rows, answers, strict=True):
             _answered(callback, callback.fn(callback.pod(task), view.show(node)))
             reads = tuple(sorted(view.reads))
-            read = (reads, tuple(int(self.nodes.facts.ids(path)[node.row]) for path in reads))
+            read = (reads, tuple(int(self.nodes.properties.ids(path)[node.row]) for path in reads))
             other, other_answer = seen.setdefault(read, (node.name, answer))
             if other_answer != answer:
                 raise _fault(callback, f"tells {node.name} from {other}, which says the same in all that was read")
 
     def _check_amounts(self, callback: Callback, answers: list[Answer]) -> None:
-        """Who is shown amounts alone has one answer for nodes that offer the same and of which the same is used."""
+        """Check that a callback that reads only amounts has one answer for nodes with equal amounts."""
         if callback.signature.node != "amounts":
             return
         seen: dict[tuple[int, ...], tuple[str, Answer]] = {}
@@ -214,7 +214,7 @@ class CheckedEngine(FastEngine):
                     raise _fault(callback, f"is shown amounts and tells {node.name} from {other}, which has the same")
 
     def _check_key(self, callback: Callback, task: TaskInfo) -> None:
-        """A key that is made of template and queue is the same for equal pods of one queue."""
+        """Check that a key made of template and queue is the same for equal pods of one queue."""
         if not callback.is_keyed_by_queue or callback.key is None:
             return
         key = callback.key(task)
@@ -225,16 +225,16 @@ class CheckedEngine(FastEngine):
 
     def _check_reuse(self, before: _AnswerSnapshot, now: _AnswerSnapshot) -> None:
         """An answer that changed must have been asked for again."""
-        changed = set(self.cluster.node_ledger.usage_log.since(before.usage) or ())
-        facts_changed = before.facts != now.facts
+        changed = set(self.cluster.node_cache.usage_log.since(before.usage) or ())
+        facts_changed = before.properties != now.properties
         for place, callback in enumerate(self._callbacks()):
-            if before.speaks[place] != now.speaks[place]:
+            if before.applies_to_task[place] != now.applies_to_task[place]:
                 raise _fault(callback, "applies to some tasks of a template and not to others")
             if callback.scope == "pod" or facts_changed:
                 continue
             if callback.scope == "domain" and before.versions[place] != now.versions[place]:
                 continue
-            allowed: set[int] = set() if callback.signature.node == "facts" else changed
+            allowed: set[int] = set() if callback.signature.node == "properties" else changed
             for row, (then, answer) in enumerate(zip(before.answers[place], now.answers[place], strict=True)):
                 if then != answer and row not in allowed:
                     raise _fault(callback, self._reuse_fault(callback, before, now, self.cluster.rows[row], then))
@@ -244,9 +244,13 @@ class CheckedEngine(FastEngine):
     ) -> str:
         if before.task is not now.task and _answer(callback, before.task, node) == then:
             return f"tells {now.task.key} from {before.task.key}, which has the same template"
-        view = {"facts": NodeFacts, "amounts": NodeAmounts, "node": NodeInfo}[callback.signature.node].__name__
+        view = {"properties": NodePropertiesView, "amounts": NodeAmounts, "node": NodeInfo}[
+            callback.signature.node
+        ].__name__
         changed = (
-            "the node's own properties have not changed" if view == "NodeFacts" else "nothing changed on that node"
+            "the node's own properties have not changed"
+            if view == "NodePropertiesView"
+            else "nothing changed on that node"
         )
         version = ", nor did the version of its key" if callback.scope == "domain" else ""
         return f"is shown {view} and changed its answer about {node.name}: {changed}{version}"
@@ -256,7 +260,9 @@ class CheckedEngine(FastEngine):
     def _check_entry(self, entry: Entry, witness: _AnswerSnapshot) -> None:
         """The engine's sums are those of the fresh answers, to the bit."""
         predicates = len(self.callbacks.predicates)
-        lasting = [place for place, c in enumerate(self._callbacks()) if c.scope != "pod" and witness.speaks[place]]
+        lasting = [
+            place for place, c in enumerate(self._callbacks()) if c.scope != "pod" and witness.applies_to_task[place]
+        ]
         scores_last = not any(order.scope == "pod" for order in self.callbacks.node_orders)
         for row, node in enumerate(self.cluster.rows):
             ok = all(witness.answers[place][row] for place in lasting if place < predicates)

@@ -1,8 +1,8 @@
-"""What every plugin has to keep: the fast engine decides with its callbacks what the naive one decides.
+"""The contract of every plugin: the fast engine decides with its callbacks like the naive one.
 
-The naive engine asks every callback about every node for every task, so what it decides is right. The fast engine keeps
-answers and shares them, on the strength of the annotations and keys of callbacks; the checked one is the fast
-one, and states which callback it is that does not keep to it.
+The naive engine asks every callback about every node for every task, so its decisions are right. The fast engine keeps
+answers and shares them, relying on the annotations and keys of callbacks. The checked one is the fast one, and names a
+callback that breaks its declaration.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
-from volsched.framework.engine.engine import Engine, FastEngine
+from volsched.framework.engine.fast import Engine, FastEngine
 from volsched.model.changes import Change
 from volsched.model.cluster import Cluster
 from volsched.model.plan import PlanStep
@@ -27,10 +27,10 @@ ENGINES: Final[tuple[type[NaiveEngine | FastEngine], ...]] = (FastEngine, NaiveE
 
 
 def engine_contract(play: Callable[[MakeEngine], T]) -> T:
-    """Let the same be decided with every engine, and return what was: bindings, steps, whatever ``play`` returns.
+    """Decide the same with every engine, and return the result: bindings, steps, and the value of ``play``.
 
-    ``play`` is given an engine and makes everything else again. Raises AssertionError when engines decide differently,
-    and ``Misdeclared`` when a callback reads more than its annotations state.
+    ``play`` gets an engine and makes everything else again. Raises AssertionError if engines decide differently, and
+    ``Misdeclared`` if a callback reads more than its annotations declare.
     """
     fast, expected, checked = (play(engine) for engine in ENGINES)
     for name, found in (("fast", fast), ("checked", checked)):
@@ -49,7 +49,7 @@ def _where(found: object, expected: object) -> str:
 
 
 class CycleOutcome(NamedTuple):
-    """What a cycle decided: bindings, evictions, the words for those who wait, and every step."""
+    """The decisions of a cycle: bindings, evictions, the messages of waiting pods, and every step."""
 
     bindings: dict[str, str]
     evictions: list[str]
@@ -63,9 +63,9 @@ def outcome(decision: CycleDecision) -> CycleOutcome:
 
 
 def decided_alike(cluster: ClusterBuilder, configuration: str, *later: Sequence[Change]) -> list[CycleOutcome]:
-    """Run a cycle on a cluster, and one after each of some changes, with every engine; return what all decided.
+    """Run a cycle on a cluster, and one after each of some changes, with every engine; return the decisions.
 
-    After each cycle every account of the cluster is counted from scratch, and nothing that was only tried is left.
+    After each cycle every account of the cluster is counted from scratch, and no tried change is left.
     """
 
     def play(engine: MakeEngine) -> list[CycleOutcome]:

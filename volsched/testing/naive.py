@@ -14,6 +14,7 @@ from volsched.framework.engine.plain import (
     candidates_of,
     choices_of,
     hopeful_of,
+    is_shared_in_queue,
     kind_keys,
     kind_of,
     lasting,
@@ -22,7 +23,6 @@ from volsched.framework.engine.plain import (
     refusals_of,
     refused_from_afar,
     scores_of,
-    speaks_for_queue,
 )
 from volsched.framework.rules import NodeCallbacks
 from volsched.model.cluster import Cluster
@@ -38,8 +38,8 @@ class NaiveEngine:
         self.cluster = cluster
         self.callbacks = NodeCallbacks()
 
-    def afresh(self) -> NaiveEngine:
-        """An engine of the same kind that knows nothing yet."""
+    def new_instance(self) -> NaiveEngine:
+        """Return an engine of the same kind that knows nothing yet."""
         return type(self)(self.cluster)
 
     def open(self, callbacks: NodeCallbacks) -> None:
@@ -47,16 +47,16 @@ class NaiveEngine:
         self.callbacks = callbacks
 
     def best(self, task: TaskInfo) -> NodeInfo | None:
-        """The candidate with the highest score; of equals the first in order of names."""
+        """Return the candidate with the highest score; of equals the first in order of names."""
         return self._best_of(task, candidates_of(self.cluster, self.callbacks, task))
 
     def later(self, task: TaskInfo) -> NodeInfo | None:
-        """The best candidate where none has room now."""
+        """Return the best candidate where none has room now."""
         nodes = candidates_of(self.cluster, self.callbacks, task)
         return None if nodes and self._has_room(task, nodes[0]) else self._best_of(task, nodes)
 
     def places(self, tasks: Sequence[TaskInfo]) -> Iterator[NodeInfo]:
-        """The best node with room for the first task: every task is asked about by itself."""
+        """Yield the best node with room for the first task: every task is asked about by itself."""
         nodes = candidates_of(self.cluster, self.callbacks, tasks[0])
         node = self._best_of(tasks[0], nodes) if nodes and self._has_room(tasks[0], nodes[0]) else None
         if node is not None:
@@ -89,23 +89,23 @@ class NaiveEngine:
         return totals
 
     def admits(self, task: TaskInfo, node: NodeInfo) -> bool:
-        """Whether the task may go on this node, now or once it has room."""
+        """True if the task may go on this node, now or once it has room."""
         return refusal_of(self.cluster, self.callbacks, task, node) == (None, [])
 
     def refused_from_afar(self, task: TaskInfo, node: NodeInfo) -> bool:
-        """Whether a rule refuses the task on this node that looks at more than the pod and the node."""
+        """True if a rule that reads more than the pod and the node refuses the task on this node."""
         return refused_from_afar(self.callbacks, task, node)
 
     def kind(self, task: TaskInfo) -> Hashable:
-        """What decides, beside the nodes, to which of them a task can go, as far as pods share answers."""
+        """Return the key of tasks that can go to the same nodes, as far as pods share answers."""
         return kind_of(kind_keys(self.callbacks), task)
 
-    def speaks_for_queue(self, task: TaskInfo) -> bool:
-        """Whether all pods of the task's queue that are equal to it are of its kind, too."""
-        return speaks_for_queue(self.callbacks, task)
+    def is_shared_in_queue(self, task: TaskInfo) -> bool:
+        """True if all equal pods of the task's queue have the same key."""
+        return is_shared_in_queue(self.callbacks, task)
 
-    def hopeless(self, task: TaskInfo) -> bool:
-        """Whether no node has room, now or later, for any task of this kind, as far as that can be told."""
+    def no_node_fits(self, task: TaskInfo) -> bool:
+        """True if no node has room, now or later, for any task of this key, as far as the engine knows."""
         return not candidates_of(self.cluster, self.callbacks, task)
 
     def choices(self, task: TaskInfo) -> list[NodeInfo]:
@@ -117,13 +117,13 @@ class NaiveEngine:
         return ranked_of(self.cluster, self.callbacks, task, self._totals)
 
     def hopeful(self, task: TaskInfo) -> Iterator[NodeInfo]:
-        """Nodes where the task could go if others left and what is temporary were over, in order of names."""
+        """Yield the nodes where the task could go without other pods and temporary refusals, by name."""
         return hopeful_of(self.cluster, lasting(self.callbacks.predicates), task)
 
     def refusals(self, task: TaskInfo) -> NodeRefusals:
-        """Why nodes refuse the task, counted."""
+        """Return the counted reasons why nodes refuse the task."""
         return refusals_of(self.cluster, self.callbacks, task)
 
     def scores(self, task: TaskInfo) -> dict[str, dict[str, float]]:
-        """Each plugin's score of each candidate."""
+        """Return each plugin's score of each candidate."""
         return scores_of(self.cluster, self.callbacks, task)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from volsched.model.cluster import Cluster
-from volsched.model.dra.devices import DeviceLedger
+from volsched.model.dra.devices import DeviceUsage
 from volsched.model.job import PENDING, JobInfo
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
@@ -34,8 +34,8 @@ def faults(cluster: Cluster) -> list[str]:
 
 
 def _devices(cluster: Cluster) -> Iterator[str]:
-    """Who has which device, counted again from the claims and from what is in flight."""
-    devices, again = cluster.devices, DeviceLedger()
+    """Yield the users of each device, counted again from the claims and from those in flight."""
+    devices, again = cluster.devices, DeviceUsage()
     for claim in devices.claims.values():
         allocation = devices.allocation_of(claim)
         if allocation is not None and claim.uid not in devices.vacant:
@@ -43,7 +43,7 @@ def _devices(cluster: Cluster) -> Iterator[str]:
     for uid, chosen in devices.in_flight.items():
         again.hold(uid, chosen.allocation.devices.results)
     for account in ("taken", "shares", "consumed", "pools", "held"):
-        yield from _compare(f"devices {account}", getattr(devices.ledger, account), getattr(again, account))
+        yield from _compare(f"devices {account}", getattr(devices.usage, account), getattr(again, account))
     for uid, chosen in devices.in_flight.items():
         if not chosen.pods:
             yield f"claim {uid} is in flight for nobody"
@@ -102,11 +102,11 @@ def _amounts(cluster: Cluster, what: str, kept: Sequence[int], tasks: Iterable[T
 
 
 def _totals(cluster: Cluster) -> Iterator[str]:
-    for column, name in enumerate(cluster.columns.names[: len(cluster.node_ledger.totals)]):
+    for column, name in enumerate(cluster.columns.names[: len(cluster.node_cache.totals)]):
         allocatable = sum(node.allocatable[column] for node in cluster.rows)
         used = sum(node.used[column] for node in cluster.rows)
-        yield from _compare(f"total {name}", cluster.node_ledger.totals[column], allocatable)
-        yield from _compare(f"total used {name}", cluster.node_ledger.total_used[column], used)
+        yield from _compare(f"total {name}", cluster.node_cache.totals[column], allocatable)
+        yield from _compare(f"total used {name}", cluster.node_cache.total_used[column], used)
 
 
 def _job(job: JobInfo) -> Iterator[str]:
@@ -142,7 +142,7 @@ def _queues(cluster: Cluster) -> Iterator[str]:
             account = ungated.setdefault(task.job.queue, {})
             _add(account, task)
             account[PODS] = account.get(PODS, 0) + 1
-    yield from _compare("ungated tasks without a node", cluster.queue_ledger.ungated, ungated)
+    yield from _compare("ungated tasks without a node", cluster.queue_cache.ungated, ungated)
 
 
 def _add(amounts: dict[str, int], task: TaskInfo) -> None:
@@ -154,32 +154,32 @@ def _sets(cluster: Cluster) -> Iterator[str]:
     jobs, nodes = cluster.jobs, cluster.nodes
     nominated = {uid: task for uid, task in cluster.tasks.items() if task.nominated}
     for what, kept, counted in (
-        ("waiting jobs", cluster.queue_ledger.waiting, {key: job for key, job in jobs.items() if job.waiting}),
+        ("waiting jobs", cluster.queue_cache.waiting, {key: job for key, job in jobs.items() if job.waiting}),
         (
             "jobs with best-effort tasks",
-            cluster.queue_ledger.best_effort,
+            cluster.queue_cache.best_effort,
             {key: job for key, job in jobs.items() if job.pending_best_effort},
         ),
         (
             "unadmitted jobs",
-            cluster.queue_ledger.unadmitted,
+            cluster.queue_cache.unadmitted,
             {key: job for key, job in jobs.items() if job.phase in ("", PENDING)},
         ),
         ("nominated tasks", cluster.nominated, nominated),
         (
             "terminating nodes",
-            cluster.node_ledger.with_terminating_pods,
+            cluster.node_cache.with_terminating_pods,
             {name: node for name, node in nodes.items() if node.terminating_pods},
         ),
     ):
         yield from _same(what, kept, counted)
-    for key, job in cluster.queue_ledger.dirty_jobs.items():
+    for key, job in cluster.queue_cache.dirty_jobs.items():
         if jobs.get(key) is not job:
             yield f"touched job {key} is not there"
-    for key in cluster.queue_ledger.moves.moved:
+    for key in cluster.queue_cache.moves.moved:
         if key not in jobs or jobs[key].phase not in ("", PENDING):
             yield f"job {key} came from another queue and is admitted, or is not there"
-    for key, named in cluster.queue_ledger.moves.kept.items():
+    for key, named in cluster.queue_cache.moves.kept.items():
         if key not in jobs or jobs[key].queue == named:
             yield f"job {key} is kept from queue {named} and is in it, or is not there"
     empty = [key for key, job in jobs.items() if not job.tasks and not job.spec.has_group]

@@ -1,10 +1,10 @@
-"""The cards of all nodes, kept as the cluster changes: a node's are listed again when something of it changed."""
+"""The cards of all nodes; a node's are listed again after a change of it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from volsched.asking.cards import (
+from volsched.diagnose.cards import (
     STANDARD,
     CardNames,
     Device,
@@ -17,7 +17,7 @@ from volsched.asking.cards import (
     pool_of_slice,
 )
 from volsched.model import api
-from volsched.model.changes import Change, Gone, Put
+from volsched.model.changes import Change, Deleted, Put
 from volsched.model.cluster import Cluster
 from volsched.model.dra.api import ResourceClaim, ResourceSlice
 from volsched.model.nodes.node import NodeInfo, NodeProperties
@@ -87,12 +87,12 @@ class LiveCards(Observer):
             case Put(ResourceClaim() as claim):
                 self._drop_claim(claim.key)
                 self._put_claim(claim)
-            case Gone("Node"):
+            case Deleted("Node"):
                 self._nodes.pop(change.name, None)
                 self._touched.add(change.name)
-            case Gone("ResourceSlice"):
+            case Deleted("ResourceSlice"):
                 self._drop_slice(change.name)
-            case Gone("ResourceClaim"):
+            case Deleted("ResourceClaim"):
                 self._drop_claim(f"{change.namespace}/{change.name}")
 
     def _put_slice(self, found: ResourceSlice) -> None:

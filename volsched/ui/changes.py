@@ -1,4 +1,4 @@
-"""What if: which quotas of a queue and which nodes there are to change, and the objects that a change leads to."""
+"""What-if changes: the quotas of a queue and the nodes that may be changed, and the resulting objects."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import msgspec
 
-from volsched.asking.known import KnownCluster
-from volsched.asking.records import Figures, QueueState
-from volsched.asking.restarting import restarted
+from volsched.diagnose.cluster_snapshot import ClusterSnapshot
+from volsched.diagnose.records import Figures, QueueState
+from volsched.diagnose.restarted_pods import restarted
 from volsched.model import api
 from volsched.model.cards.names import CARD_QUOTA
 from volsched.model.errors import VolschedError
@@ -45,12 +45,12 @@ class EditableQuota:
 
     @property
     def key(self) -> str:
-        """How a form calls it."""
+        """Return the name in a form."""
         return f"{self.field}:{self.name}"
 
     @property
     def unit(self) -> str:
-        """What it is counted in, where that is not the thing itself."""
+        """Return the unit, if it is not the thing itself."""
         return "GiB" if self.name in _BY_GIB else ""
 
 
@@ -72,7 +72,7 @@ class Model:
 
 
 def limits_of(queue: api.Queue, state: QueueState | None) -> tuple[EditableQuota, ...]:
-    """Return the quotas of a queue, and those that it might have of what is used in it."""
+    """Return the quotas of a queue, and possible ones for the resources that it uses."""
     quotas = [*_stated_quotas(queue)]
     known = {limit.name for limit in quotas if limit.field != DESERVED}
     for figures in state.figures if state is not None else ():
@@ -95,7 +95,7 @@ def _stated_quotas(queue: api.Queue) -> Iterator[EditableQuota]:
 
 
 def _most_of(figures: Figures) -> int:
-    """Return the largest quota to try of what has none of its own: what bounds it otherwise, else more than is used."""
+    """Return the largest quota to try for a resource without one: its other bound, else more than its usage."""
     bound = _units(figures.resource, figures.quota) if figures.quota is not None else None
     return bound or _room(_units(figures.resource, figures.used) or 0)
 
@@ -155,16 +155,18 @@ def _offers(offers: Iterable[tuple[str, str]]) -> str:
 # --- what is changed ------------------------------------------------------------------------------------------------
 
 
-def changed(known: KnownCluster, queue: str, amounts: Mapping[str, int], nodes: Mapping[str, int]) -> KnownCluster:
+def changed(
+    known: ClusterSnapshot, queue: str, amounts: Mapping[str, int], nodes: Mapping[str, int]
+) -> ClusterSnapshot:
     """Return the cluster with other quotas of a queue, by ``EditableQuota.key``, and more or fewer nodes by name.
 
-    Raises ChangeError for what is not there or out of bounds.
+    Raises ChangeError for unknown names and values out of bounds.
     """
     objects = [*_with_quotas(known, queue, amounts), *_with_nodes(known, nodes)]
     return known.with_objects(objects)
 
 
-def _with_quotas(known: KnownCluster, name: str, amounts: Mapping[str, int]) -> Iterator[api.ApiObject]:
+def _with_quotas(known: ClusterSnapshot, name: str, amounts: Mapping[str, int]) -> Iterator[api.ApiObject]:
     if amounts:
         found = next((q for q in known.objects if isinstance(q, api.Queue) and q.metadata.name == name), None)
         if found is None:
@@ -194,7 +196,7 @@ def _with_quota(queue: api.Queue, field: str, name: str, amount: int) -> api.Que
     return msgspec.structs.replace(queue, spec=spec, metadata=meta)
 
 
-def _with_nodes(known: KnownCluster, wanted: Mapping[str, int]) -> Iterator[api.ApiObject]:
+def _with_nodes(known: ClusterSnapshot, wanted: Mapping[str, int]) -> Iterator[api.ApiObject]:
     models = {model.name: model for model in models_of(each for each in known.objects if isinstance(each, api.Node))}
     for name, count in wanted.items():
         model = models.get(name)
@@ -206,7 +208,7 @@ def _with_nodes(known: KnownCluster, wanted: Mapping[str, int]) -> Iterator[api.
             yield from _fewer(known, model, -count)
 
 
-def _more(known: KnownCluster, name: str, count: int) -> Iterator[api.Node]:
+def _more(known: ClusterSnapshot, name: str, count: int) -> Iterator[api.Node]:
     like = next(each for each in known.objects if isinstance(each, api.Node) and each.metadata.name == name)
     for number in range(1, count + 1):
         called = f"{name}-more-{number}"
@@ -215,7 +217,7 @@ def _more(known: KnownCluster, name: str, count: int) -> Iterator[api.Node]:
         yield completed(msgspec.structs.replace(like, metadata=meta))
 
 
-def _fewer(known: KnownCluster, model: Model, count: int) -> Iterator[api.ApiObject]:
+def _fewer(known: ClusterSnapshot, model: Model, count: int) -> Iterator[api.ApiObject]:
     """Yield so many of a model's nodes as drained, those with the fewest pods, and their pods as made again."""
     pods: dict[str, list[str]] = {name: [] for name in model.nodes}
     for pod in known.objects:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 
-from volsched.asking import snapshot
-from volsched.asking.diff import diff
+from volsched.diagnose import snapshot
+from volsched.diagnose.diff import diff
 from volsched.simulation.runner import Simulation
 
 

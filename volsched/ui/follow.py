@@ -1,4 +1,4 @@
-"""The cluster, followed by watches: what came is taken in, and looked at when somebody wants to see it."""
+"""Follows the cluster by watches: changes are taken in, and sessions are run while a reader looks."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from collections.abc import Sequence
 from typing import Final
 
 from volsched import registry
-from volsched.asking.known import KnownCluster
+from volsched.diagnose.cluster_snapshot import ClusterSnapshot
 from volsched.framework.config.loading import find_in_data
-from volsched.kube.client.client import Api
-from volsched.kube.watch.config_source import ConfigMapSource, Verdicts
+from volsched.kube.client.rest import Api
+from volsched.kube.watch.config_source import ConfigMapSource, ConfigReports
 from volsched.kube.watch.config_state import ConfigState
 from volsched.kube.watch.informer import SILENCE_SECONDS, Informer
 from volsched.kube.watch.resources import watched
 from volsched.kube.watch.served_kinds import POD_GROUPS, WORKLOADS, Discovery, ServedInformer
 from volsched.mirror.kept import kept_annotations
-from volsched.mirror.memory_bound import Holdings
+from volsched.mirror.memory_bound import MemoryUse
+from volsched.model.api import native_groups as native
 from volsched.model.changes import Change
 from volsched.model.errors import ConfigError
-from volsched.model.native import api as native
 from volsched.model.plan import RecordEvent
 from volsched.run.loop import GC_THRESHOLDS, GC_THRESHOLDS_LISTING
 from volsched.run.process import look_again
@@ -29,13 +29,13 @@ from volsched.ui.picture import Live, Picture
 from volsched.ui.waiting import Reason
 
 PAUSE_SECONDS: Final = 0.3
-"""How long changes wait for others before they are looked at."""
+"""The time that changes wait for others before a session."""
 
 REST: Final = 2.0
-"""After a look the page rests so many times as long as that took, so that looks take a third of a core at most."""
+"""The pause after a session, as a multiple of its duration, so that sessions use a third of a core at most."""
 
 KEEP_UP_SECONDS: Final = 1.0
-"""What came is taken in this often while nobody looks, and what is due at a time is found."""
+"""The time between two updates while no reader looks."""
 
 CONFIG_MAP: Final = "ConfigMap/"
 
@@ -46,18 +46,18 @@ class Follower:
     ``notice`` states what is wrong with the scheduler's configuration as it is written; empty while it holds.
     """
 
-    def __init__(self, server: Api, configured: KnownCluster) -> None:
+    def __init__(self, server: Api, configured: ClusterSnapshot) -> None:
         """Begin; raises ConfigError."""
         self._server = server
         self._live = Live(configured)
-        self._holdings = Holdings()
+        self._memory_use = MemoryUse()
         self._source = configured.origin
         self._state = ConfigState(configured.origin)
         self._changes: list[Change] = []
         self._informers: list[Informer] = []
         self._complete = asyncio.Event()
         self._listed = asyncio.Event()
-        self._bell = asyncio.Event()
+        self._wake_event = asyncio.Event()
         self._number = 1
         self._made: tuple[int, Picture] = (0, Picture())
         self._took = 0.0
@@ -65,7 +65,7 @@ class Follower:
 
     @property
     def notice(self) -> str:
-        """What is wrong with the configuration as it is written; empty while it is in force."""
+        """Return the problem of the written configuration; empty while it is in force."""
         return self._state.problem
 
     @property
@@ -80,13 +80,13 @@ class Follower:
         async with asyncio.TaskGroup() as group:
             for informer in self._informers:
                 group.create_task(informer.run())
-            group.create_task(look_again(self._holdings, self._informers))
+            group.create_task(look_again(self._memory_use, self._informers))
             if self._source.startswith(CONFIG_MAP):
                 group.create_task(self._follow_configuration(self._source.removeprefix(CONFIG_MAP)))
             group.create_task(self._keep_up())
 
     def _all_informers(self) -> list[Informer]:
-        """Return what follows each kind that the scheduler follows."""
+        """Return the informers of each kind that the scheduler follows."""
         trim = kept_annotations(registry.installed_annotations()).trim
         followed: list[Informer] = [
             Informer(self._server, resource, self._take, on_listed=self._on_listed, trim=trim)
@@ -122,11 +122,11 @@ class Follower:
     async def after(self, number: int) -> tuple[int, Picture]:
         """Return the first picture of another number."""
         while self._number == number:
-            await self._bell.wait()
+            await self._wake_event.wait()
         await asyncio.sleep(max(PAUSE_SECONDS, REST * self._took))
         return await self.picture()
 
-    async def known(self) -> tuple[int, KnownCluster]:
+    async def known(self) -> tuple[int, ClusterSnapshot]:
         """Return the cluster of the newest picture, and the number of that."""
         number, _ = await self.picture()
         async with self._turn:
@@ -155,20 +155,20 @@ class Follower:
     # -- what comes ---------------------------------------------------------------------------------------------------
 
     def _take(self, changes: Sequence[Change]) -> None:
-        self._changes.extend(self._holdings.of(changes))
+        self._changes.extend(self._memory_use.of(changes))
         self._ring()
 
     def _ring(self) -> None:
         self._number += 1
-        self._bell.set()
-        self._bell = asyncio.Event()
+        self._wake_event.set()
+        self._wake_event = asyncio.Event()
 
     def _on_listed(self) -> None:
         if all(informer.listed for informer in self._informers):
             self._complete.set()
 
     async def _begin(self) -> None:
-        """Let pictures be made; what was listed stays, so no collection of garbage needs to look at it."""
+        """Start making pictures; listed objects stay, so the garbage collector may ignore them."""
         await self._complete.wait()
         number, changes, self._changes = self._number, self._changes, []
         self._made = number, await asyncio.to_thread(self._look, changes)
@@ -180,9 +180,9 @@ class Follower:
     # -- the scheduler's configuration --------------------------------------------------------------------------------
 
     async def _follow_configuration(self, config_map: str) -> None:
-        """Use what the ConfigMap holds from now on, as the scheduler does; what does not hold is only noticed."""
+        """Use the ConfigMap's content from now on, as the scheduler does; an invalid one is only reported."""
         namespace, _, name = config_map.partition("/")
-        verdicts = Verdicts(_parsed, self._reconfigure, self._state, _unrecorded)
+        verdicts = ConfigReports(_parsed, self._reconfigure, self._state, _unrecorded)
         source = ConfigMapSource(self._server, namespace, name, find_in_data, verdicts)
         try:
             await source.first()

@@ -1,4 +1,4 @@
-"""What queues used while the page has been open: a few moments of each resource, for charts."""
+"""The usage of queues while the page has been open: a few samples of each resource, for charts."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from volsched.asking.records import Figures, QueueState
+from volsched.diagnose.records import Figures, QueueState
 from volsched.model.values.quantity import parse
 
 MOST_MOMENTS: Final = 60
-"""Of one resource of a queue; older ones are thinned out, so a busy hour takes no more than a quiet day."""
+"""The most samples of one resource of a queue; older ones are thinned out."""
 
 SPACING_SECONDS: Final = 5.0
 """Moments closer together than this become one, the later one."""
@@ -18,7 +18,7 @@ SPACING_SECONDS: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What was used at a time, in seconds since the epoch, and the quota then; amounts as plain numbers."""
+    """The usage at a time, in seconds since the epoch, and the quota then; amounts as plain numbers."""
 
     at: float
     used: float

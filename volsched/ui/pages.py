@@ -1,4 +1,4 @@
-"""From what somebody sees to HTML: whole pages, and the views that are followed live, row by row."""
+"""HTML of pictures: whole pages, and views that are updated live, row by row."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from volsched.asking.cards import NodeCards
-from volsched.asking.records import Figures, QueueState, WaitingJob
+from volsched.diagnose.cards import NodeCards
+from volsched.diagnose.records import Figures, QueueState, WaitingJob
 from volsched.ui.history import Moment, number
-from volsched.ui.scoped import Seen
+from volsched.ui.redaction import VisiblePicture
 from volsched.ui.table import Event, Table
 
 VIEWS: Final = ("queues", "cards", "waiting")
@@ -34,7 +34,7 @@ HistoryOf = Callable[[str, str], Sequence[Moment]]
 
 
 class Bar(NamedTuple):
-    """How long the parts of a bar are, in percent of all of it; None for what there is not."""
+    """The lengths of the parts of a bar, in percent; None for missing parts."""
 
     used: int
     reserved: int
@@ -43,7 +43,7 @@ class Bar(NamedTuple):
 
 
 class QueueRow(NamedTuple):
-    """A queue in the list: how deep it stands, who waits longest in it, and what was used of its first resource."""
+    """A queue in the list: its depth, its longest waiting job, and the usage of its first resource."""
 
     queue: QueueState
     depth: int
@@ -54,7 +54,7 @@ class QueueRow(NamedTuple):
 
 @dataclass(slots=True)
 class View:
-    """One view as one browser shows it: ``show`` what somebody sees now, and send the events that it returns."""
+    """One view in one browser: ``show`` a picture, and send the events that it returns."""
 
     name: str
     table: Table
@@ -62,7 +62,7 @@ class View:
     summary: Callable[..., str]
     _caption: str = ""
 
-    def show(self, seen: Seen, history: HistoryOf) -> list[Event]:
+    def show(self, seen: VisiblePicture, history: HistoryOf) -> list[Event]:
         """Show something else; the events that do so where it was shown before."""
         rows = _ROWS[self.name](seen, self.filters, history)
         first = PAGE * (min(self.page, max(1, -(-len(rows) // PAGE))) - 1)
@@ -76,11 +76,11 @@ class View:
 
     @property
     def page(self) -> int:
-        """Which page is asked for, from 1."""
+        """Return the requested page, from 1."""
         text = self.filters.get("page", "1")
         return max(1, int(text)) if text.isdecimal() and len(text) < 7 else 1
 
-    def _summary(self, seen: Seen, first: int, rows: int) -> str:
+    def _summary(self, seen: VisiblePicture, first: int, rows: int) -> str:
         others = sum(seen.others.values()) if self.name != "cards" else 0
         last = min(first + PAGE, rows)
         filters = {name: text for name, text in self.filters.items() if name in FILTERS[self.name] and text}
@@ -96,7 +96,7 @@ FILTERS: Final[Mapping[str, tuple[str, ...]]] = {
     "cards": ("model", "node", "holder"),
     "waiting": ("namespace", "queue", "reason"),
 }
-"""By what each view can be filtered."""
+"""The filters of each view."""
 
 
 def environment() -> Environment:
@@ -118,7 +118,7 @@ SORT_WORDS: Final[Mapping[str, str]] = {
     "spared": "would not be evicted",
     "reason": "would wait for another reason",
 }
-"""What becomes of so many pods, by the sorts of ``diff``."""
+"""The counts of pods, by the sorts of ``diff``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,23 +151,23 @@ def _matching(view: str, filters: Filters, rows: Sequence[Row], texts: Callable[
     ]
 
 
-def _card_rows(seen: Seen, filters: Filters, _: HistoryOf) -> Sequence[NodeCards]:
+def _card_rows(seen: VisiblePicture, filters: Filters, _: HistoryOf) -> Sequence[NodeCards]:
     def texts(cards: NodeCards) -> Iterable[str]:
         return cards.model, cards.node, " ".join(cell.holder for cell in cards.cells)
 
     return _matching("cards", filters, seen.cards, texts)
 
 
-def _job_rows(seen: Seen, filters: Filters, _: HistoryOf) -> Sequence[WaitingJob]:
+def _job_rows(seen: VisiblePicture, filters: Filters, _: HistoryOf) -> Sequence[WaitingJob]:
     return _matching("waiting", filters, seen.waiting, lambda job: (job.namespace, job.queue, job.message))
 
 
-def _queue_rows(seen: Seen, filters: Filters, history: HistoryOf) -> Sequence[QueueRow]:
+def _queue_rows(seen: VisiblePicture, filters: Filters, history: HistoryOf) -> Sequence[QueueRow]:
     rows = list(_all_queue_rows(seen, history))
     return _matching("queues", filters, rows, lambda row: (row.queue.name,))
 
 
-def _all_queue_rows(seen: Seen, history: HistoryOf) -> Iterator[QueueRow]:
+def _all_queue_rows(seen: VisiblePicture, history: HistoryOf) -> Iterator[QueueRow]:
     waiting: dict[str, list[WaitingJob]] = defaultdict(list)
     for job in seen.waiting:
         waiting[job.queue].append(job)
@@ -181,7 +181,7 @@ def _longest_first(job: WaitingJob) -> tuple[bool, float, int]:
     return job.since is None, job.since or 0.0, job.position
 
 
-_ROWS: Final[Mapping[str, Callable[[Seen, Filters, HistoryOf], Sequence[Any]]]] = {
+_ROWS: Final[Mapping[str, Callable[[VisiblePicture, Filters, HistoryOf], Sequence[Any]]]] = {
     "queues": _queue_rows,
     "cards": _card_rows,
     "waiting": _job_rows,
@@ -191,16 +191,16 @@ _NAMES: Final[Mapping[str, Callable[[Any], tuple[str, ...]]]] = {
     "cards": lambda row: (row.model, row.node, row.sort),
     "waiting": lambda row: (row.namespace, row.name),
 }
-"""What tells the rows of each view apart."""
+"""The keys of the rows of each view."""
 
 
 def row_id(*names: str) -> str:
-    """Return what a row is called in HTML, whatever its object is called."""
+    """Return the HTML id of a row, whatever its object is called."""
     return "row-" + hashlib.sha256("\0".join(names).encode()).hexdigest()[:16]
 
 
 def tree(queues: Iterable[QueueState]) -> Iterator[tuple[QueueState, int]]:
-    """Yield queues with their depth, parents before children; one whose parent is not there stands at the top."""
+    """Yield queues with their depth, parents before children; one without an existing parent is at the top."""
     by_parent: dict[str, list[QueueState]] = {}
     known = {queue.name: queue for queue in queues}
     for queue in known.values():
@@ -221,7 +221,7 @@ def tree(queues: Iterable[QueueState]) -> Iterator[tuple[QueueState, int]]:
 
 
 def bar(figures: Figures) -> Bar:
-    """Return how long the parts of the bar of a resource are: all of it is the most of used, deserved and quota."""
+    """Return the lengths of the parts of a resource's bar: the whole is the largest of used, deserved and quota."""
     used, reserved = number(figures.used), number(figures.reserved or "0")
     deserved, quota = (None if text is None else number(text) for text in (figures.deserved, figures.quota))
     most = max(used + reserved, deserved or 0, quota or 0) or 1
@@ -233,7 +233,7 @@ def bar(figures: Figures) -> Bar:
 
 
 def points(moments: Sequence[Moment]) -> str:
-    """Return moments as a chart takes them: lists of times, of what was used, and of quotas."""
+    """Return samples in the form of a chart: lists of times, of usage, and of quotas."""
     return json.dumps([[int(m.at) for m in moments], [m.used for m in moments], [m.quota for m in moments]])
 
 

@@ -1,14 +1,14 @@
-"""What the page shows of a cluster at one moment, and the cluster that it is made of, kept as changes come."""
+"""The picture of a cluster at one moment, and the cluster that it is made of, updated with changes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from volsched.asking.cards import NodeCards, card_names_in
-from volsched.asking.known import KnownCluster
-from volsched.asking.lists import queue_state
-from volsched.asking.records import QueueState, WaitingJob
+from volsched.diagnose.cards import NodeCards, card_names_in
+from volsched.diagnose.cluster_snapshot import ClusterSnapshot
+from volsched.diagnose.queries import queue_state
+from volsched.diagnose.records import QueueState, WaitingJob
 from volsched.model.changes import Change
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
@@ -19,7 +19,7 @@ from volsched.model.queues.queue import QueueInfo
 from volsched.model.status import TaskStatus
 from volsched.ui.cards import LiveCards
 from volsched.ui.history import History, Moment
-from volsched.ui.shadow import Shadow
+from volsched.ui.read_only_scheduler import ReadOnlyScheduler
 from volsched.ui.waiting import Reason, WaitingList
 
 
@@ -46,14 +46,14 @@ class Live:
     The cost of a look follows what changed: nodes, queues and jobs that nothing happened to are what they were.
     """
 
-    def __init__(self, configured: KnownCluster) -> None:
+    def __init__(self, configured: ClusterSnapshot) -> None:
         """Begin without any objects; raises ConfigError."""
         self._configured = configured
-        self._shadow = Shadow(configured.profile(), configured.scheduler_names, configured.default_queue)
-        self._cards = LiveCards(self.cluster, card_names_in(self._shadow.profile.configuration))
+        self._scheduler = ReadOnlyScheduler(configured.profile(), configured.scheduler_names, configured.default_queue)
+        self._cards = LiveCards(self.cluster, card_names_in(self._scheduler.profile.configuration))
         self._use = _Use()
         self.cluster.observe(self._use)
-        self._waiting = WaitingList(self._shadow)
+        self._waiting = WaitingList(self._scheduler)
         self._history = History()
         self._counts: dict[str, tuple[int, int]] = {}
         self._configuration = configured.configuration
@@ -61,13 +61,13 @@ class Live:
 
     @property
     def cluster(self) -> Cluster:
-        """The cluster as the mirror has it."""
-        return self._shadow.mirror.cluster
+        """Return the cluster as the mirror has it."""
+        return self._scheduler.mirror.cluster
 
     @property
-    def known(self) -> KnownCluster:
-        """The cluster as a value, for questions that are asked of it in sessions of their own."""
-        return replace(self._configured, objects=tuple(self._shadow.objects.values()))
+    def known(self) -> ClusterSnapshot:
+        """Return the cluster as a value, for questions in sessions of their own."""
+        return replace(self._configured, objects=tuple(self._scheduler.objects.values()))
 
     def reasons(self, namespace: str, name: str) -> tuple[Reason, ...]:
         """Return why a job has waited so far."""
@@ -81,23 +81,23 @@ class Live:
         """Take changes in, in order."""
         for change in changes:
             self._cards.take(change)
-        self._shadow.take(changes)
+        self._scheduler.take(changes)
 
     def due(self) -> float | None:
-        """When a look would show something new although nothing changes, in seconds since the epoch."""
-        times = [self._waiting.due, *(time for time in [self._shadow.wake_at()] if time is not None)]
+        """Return when a picture changes without changes of objects, in seconds since the epoch."""
+        times = [self._waiting.due, *(time for time in [self._scheduler.wake_at()] if time is not None)]
         return min(times) if min(times) < float("inf") else None
 
     def look(self, now: float) -> Picture:
         """Hold a session and return the picture. ``now`` is in seconds since the epoch."""
         self._configure()
         cards = self._cards.all()
-        self._shadow.wants_usage |= self._use.changed
+        self._scheduler.wants_usage |= self._use.changed
         self._cards.is_hearing = self._use.is_hearing = False
         try:
-            starts = self._shadow.run()
+            starts = self._scheduler.run()
             started = self._waiting.note(self._take_dirty(), starts)
-            self._shadow.take_back()
+            self._scheduler.take_back()
         finally:
             self._cards.is_hearing = self._use.is_hearing = True
         self._waiting.note_started(started, now)
@@ -110,16 +110,16 @@ class Live:
     def _configure(self) -> None:
         if self._configuration != self._configured.configuration:
             self._configured = replace(self._configured, configuration=self._configuration)
-            self._shadow.reconfigure(self._configured.profile())
-            self._cards.use(card_names_in(self._shadow.profile.configuration))
+            self._scheduler.reconfigure(self._configured.profile())
+            self._cards.use(card_names_in(self._scheduler.profile.configuration))
 
     def _take_dirty(self) -> list[JobInfo]:
-        dirty, self._shadow.dirty = self._shadow.dirty, {}
+        dirty, self._scheduler.dirty = self._scheduler.dirty, {}
         return [job for key, job in dirty.items() if key in self.cluster.jobs]
 
     def _queues(self, now: float) -> tuple[QueueState, ...]:
-        """Return the queues as they were before the session, with who waits after it."""
-        usage = self._shadow.usage
+        """Return the queues as they were before the session, with jobs that wait after it."""
+        usage = self._scheduler.usage
         uses = usage.queues if usage is not None else {}
         queues = tuple(queue_state(use, *self._counts.get(name, (0, 0))) for name, use in uses.items())
         if self._use.changed or queues != self._picture.queues:

@@ -1,4 +1,4 @@
-"""`volsched ui`, wired together: a cluster is followed, or stands still, and is served until a signal comes."""
+"""`volsched ui`, wired together: a followed or static cluster is served until a signal comes."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from contextlib import asynccontextmanager
 from ssl import SSLContext
 from typing import Any, Final, cast
 
-from volsched.asking.known import KnownCluster
-from volsched.kube.client.client import Api
+from volsched.diagnose.cluster_snapshot import ClusterSnapshot
 from volsched.kube.client.credentials import Source
+from volsched.kube.client.rest import Api
 from volsched.kube.errors import KubeSetupError
 from volsched.kube.serve.connections import ConnectionLimits
 from volsched.kube.serve.listeners import Listeners
 from volsched.kube.serve.serving_tls import self_signed_context
 from volsched.kube.serve.site import LimitedSites
+from volsched.ui.access import AccessReviews
 from volsched.ui.follow import Follower
-from volsched.ui.people import People
 from volsched.ui.server import Ui
-from volsched.ui.still import StillCluster
+from volsched.ui.static_cluster import StaticCluster
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 CONNECTIONS: Final = ConnectionLimits(total=512, per_peer=256)
-"""A browser holds one for each open view, and all people come from the address of the proxy that logs them in."""
+"""The most streams: a browser holds one for each open view, and a login proxy has one address for all readers."""
 
 
 OnServing = Callable[[str], None]
@@ -35,20 +35,20 @@ OnServing = Callable[[str], None]
 
 
 async def serve(
-    source: Source, configured: KnownCluster, address: str, on_serving: OnServing, *, with_access: bool = False
+    source: Source, configured: ClusterSnapshot, address: str, on_serving: OnServing, *, with_access: bool = False
 ) -> None:
     """Serve a cluster until a signal comes; raises CredentialsError, and KubeSetupError when the address is taken."""
     server = await Api.connect(source)
     try:
         follower = Follower(server, configured)
-        people = People(server) if with_access else None
-        async with _served(Ui(follower, people), address, on_serving, self_signed_context() if with_access else None):
+        access = AccessReviews(server) if with_access else None
+        async with _served(Ui(follower, access), address, on_serving, self_signed_context() if with_access else None):
             await _until_stopped(follower.run())
     finally:
         await server.close()
 
 
-async def serve_still(cluster: StillCluster, address: str, on_serving: OnServing) -> None:
+async def serve_still(cluster: StaticCluster, address: str, on_serving: OnServing) -> None:
     """Serve one that stands still until a signal comes; raises KubeSetupError when the address is taken."""
     async with _served(Ui(cluster), address, on_serving):
         await _until_stopped(asyncio.Event().wait())
@@ -69,7 +69,7 @@ async def _served(ui: Ui, address: str, on_serving: OnServing, tls: SSLContext |
 
 
 def _check_loopback(listener: socket.socket, address: str) -> None:
-    """Raise KubeSetupError where others than this machine reach a socket: a name may stand for any address."""
+    """Raise KubeSetupError if other machines reach a socket: a name may stand for any address."""
     if not ipaddress.ip_address(listener.getsockname()[0]).is_loopback:
         listener.close()
         raise KubeSetupError(

@@ -1,8 +1,8 @@
 """Questions that take sessions of their own: why, what would help, and what if.
 
-Each is answered by a process of its own, on a snapshot: what is followed live is not held up, and trials are made in
-copies of a process, which needs one without other threads. Two run at a time, one for each asker, and askers take
-turns; equal questions are asked once. What nobody waits for any more is ended.
+Each is answered by a process of its own, on a snapshot: the followed cluster is not delayed, and changes are tried in
+copies of a process, which needs one without other threads. Two run at a time, one for each reader, and readers take
+turns; equal questions are asked once. A question without waiting readers is ended.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Final
 
 import msgspec
 
-from volsched.asking import snapshot
-from volsched.asking.known import KnownCluster
-from volsched.asking.records import Difference, Explanation
+from volsched.diagnose import snapshot
+from volsched.diagnose.cluster_snapshot import ClusterSnapshot
+from volsched.diagnose.records import Difference, Explanation
 from volsched.kube.tasks import Tasks
 from volsched.kube.turns import TooManyAskedError, Turns
 from volsched.model.values.bounded import Bounded
@@ -35,7 +35,7 @@ MOST_WAITING: Final = 8
 
 MOST_IN_ALL: Final = 64
 LONE: Final = "pod/"
-"""How jobs of one pod are called that has no PodGroup."""
+"""The prefix of jobs of one pod without a PodGroup."""
 
 _ANSWERED: Final = (0, 3)
 _NOT_FOUND: Final = 4
@@ -81,9 +81,9 @@ class ClusterQuestions:
         await self._work.stop()
 
     async def _once(
-        self, asker: str, key: tuple[object, ...], command: Sequence[str], worlds: Sequence[KnownCluster]
+        self, asker: str, key: tuple[object, ...], command: Sequence[str], worlds: Sequence[ClusterSnapshot]
     ) -> bytes:
-        """Return what a command prints; whoever asks the same meanwhile, or before anything changed, shares it."""
+        """Return the output of a command; equal questions meanwhile, or before a change, share it."""
         known = self._answers.recall(key)
         if known is None or known.cancelled() or (known.done() and not known.exception() and known.result() is None):
             known = self._work.start(self._asked(asker, command, worlds), "a question of the page")
@@ -98,14 +98,14 @@ class ClusterQuestions:
         return answer
 
     def _leave(self, known: asyncio.Task[bytes | None]) -> None:
-        """End what nobody waits for any more."""
+        """End the questions without waiting readers."""
         self._askers[known] -= 1
         if not self._askers[known]:
             del self._askers[known]
             known.cancel()
 
-    async def _asked(self, asker: str, command: Sequence[str], worlds: Sequence[KnownCluster]) -> bytes | None:
-        """Return what a command prints; None where too much was asked, or nobody waits for it any more."""
+    async def _asked(self, asker: str, command: Sequence[str], worlds: Sequence[ClusterSnapshot]) -> bytes | None:
+        """Return the output of a command; None if there are too many questions, or no reader waits any more."""
         try:
             return await self._in_turn(asker, command, worlds)
         except TooManyAskedError:
@@ -115,10 +115,10 @@ class ClusterQuestions:
                 raise
             return None
 
-    async def _in_turn(self, asker: str, command: Sequence[str], worlds: Sequence[KnownCluster]) -> bytes:
+    async def _in_turn(self, asker: str, command: Sequence[str], worlds: Sequence[ClusterSnapshot]) -> bytes:
         async with self._turns.turn(asker):
             with contextlib.ExitStack() as files:
-                written = [await asyncio.to_thread(snapshot.written, world) for world in worlds]
+                written = [await asyncio.to_thread(snapshot.written, api_server) for api_server in worlds]
                 fds = [files.enter_context(_in_memory(data)) for data in written]
                 return await _answer_of(command, fds)
 
@@ -132,7 +132,7 @@ def _in_memory(data: bytes) -> Iterator[int]:
 
 
 async def _answer_of(command: Sequence[str], fds: Sequence[int]) -> bytes:
-    """Run a module with these files in place of ``{0}``, ``{1}``; what it prints, nothing where it found nothing."""
+    """Run a module with these files in place of ``{0}``, ``{1}``; return its output, empty if it found nothing."""
     paths = [f"/proc/self/fd/{fd}" for fd in fds]
     words = [word.format(*paths) if word in ("{0}", "{1}") else word for word in command]
     pipe = asyncio.subprocess.PIPE

@@ -1,8 +1,8 @@
-"""Who may look at a page on somebody's own machine: who has the link.
+"""Access to a page on the user's own machine: the link has a secret.
 
-Whoever uses the same machine reaches the page's port, and so does every page on the internet, through the browser. So
-the link that is printed has a secret. It is handed over once, for a cookie that the browser sends to this page alone,
-and requests that other pages make are refused: the browser says which those are.
+Every user of the same machine reaches the page's port, and so does every page on the internet, through the browser. So
+the printed link has a secret. It is handed over once, for a cookie that the browser sends to this page alone, and
+requests of other pages are refused: the browser marks those.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from aiohttp import web
 
 PARAMETER: Final = "secret"
 LOCAL: Final = ("localhost", "127.0.0.1", "[::1]")
-"""Hosts that a request may name: a name that somebody else points here is none of them."""
+"""The hosts that a request may name: a name that others point here is none of them."""
 
 _OF_OTHERS: Final = ("cross-site", "same-site")
-"""What a browser says of a request that another page makes; one at another port of the machine is of the same site."""
+"""The browser's marks of a request by another page; one at another port of the machine is of the same site."""
 
 _GO_ON: Final = '<!doctype html><meta http-equiv="refresh" content="0; url=/queues"><a href="/queues">The page</a>'
-"""In place of a redirection for a link on another page: what follows a redirection counts as that page's request."""
+"""A page instead of a redirection for a link on another page: a redirected request counts as that page's."""
 
 
 class LinkSecret:

@@ -1,4 +1,4 @@
-"""The HTTP side of the page: who may look, pages, and server-sent events with what has changed."""
+"""The HTTP side of the page: access, pages, and server-sent events with changes."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from urllib.parse import urlencode
 
 from aiohttp import web
 
-from volsched.asking.discreet import discreet
+from volsched.diagnose.redaction import redacted
 from volsched.kube.serve.reader_access import AccessRefusal
 from volsched.kube.serve.reviews import Person
 from volsched.model import api
 from volsched.model.job import NATIVE
 from volsched.model.values.names import is_name
 from volsched.model.values.visible import visible
+from volsched.ui.access import WHOLE, AccessReviews, Visibility
 from volsched.ui.changes import ChangeError, EditableQuota, limits_of, models_of
 from volsched.ui.pages import VIEWS, Pages, View
-from volsched.ui.people import WHOLE, People, Visibility
 from volsched.ui.picture import Picture
 from volsched.ui.questions import LONE, ClusterQuestions, QuestionError
-from volsched.ui.scoped import Seen, difference_for, namespaces_in, seen_by, without_names
+from volsched.ui.redaction import VisiblePicture, difference_for, namespaces_in, seen_by, without_names
 from volsched.ui.secret import LinkSecret
 from volsched.ui.source import PictureSource
 from volsched.ui.table import Event
@@ -51,7 +51,7 @@ MOST_STREAMS: Final = 512
 HEARTBEAT_SECONDS: Final = 15.0
 _WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,9}")
 _LONGEST_PART: Final = 255
-"""Bytes between two slashes: more than a name has, and as many as that of a file."""
+"""The longest part of a path: more than a name has, and as much as a file name."""
 _NO_JOB: Final = "there is no such job, or it is not for you to see\n"
 _OPEN: Final = ("/healthz", "/static/")
 
@@ -59,11 +59,11 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Ui:
-    """The application. With ``people`` each request has to be one of theirs; without, of who has the ``link``."""
+    """The application. With ``access`` each reader is reviewed; without, the reader needs the ``link``."""
 
-    def __init__(self, source: PictureSource, people: People | None = None) -> None:
+    def __init__(self, source: PictureSource, access: AccessReviews | None = None) -> None:
         self._source = source
-        self._people = people
+        self._access = access
         self._secret = LinkSecret()
         self._pages = Pages()
         self._questions = ClusterQuestions(source)
@@ -91,7 +91,7 @@ class Ui:
 
     def link(self, address: str) -> str:
         """Return what to open in a browser, for a page at `host:port`."""
-        return f"https://{address}" if self._people is not None else self._secret.link(address)
+        return f"https://{address}" if self._access is not None else self._secret.link(address)
 
     async def _stop(self, _: web.Application) -> None:
         await self._questions.stop()
@@ -101,7 +101,7 @@ class Ui:
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
-            if self._people is None:
+            if self._access is None:
                 self._secret.check_origin(request)
             if not (request.path.startswith(_OPEN) or self._is_handed_over(request) or _is_no_page(request)):
                 await self._who(request)
@@ -116,44 +116,44 @@ class Ui:
         return answer
 
     async def _who(self, request: web.Request) -> Person | None:
-        """Return who asks, None on the own machine; raises an HTTP error for who may not."""
-        if self._people is None:
+        """Return the reader, None on the own machine; raises an HTTP error without access."""
+        if self._access is None:
             self._secret.check(request)
             return None
-        found = await self._people.who(request.headers.get("Authorization", ""), request.remote or "")
+        found = await self._access.who(request.headers.get("Authorization", ""), request.remote or "")
         if isinstance(found, AccessRefusal):
             raise _refused(found)
         return found
 
     def _is_handed_over(self, request: web.Request) -> bool:
-        return self._people is None and self._secret.is_handed_over(request)
+        return self._access is None and self._secret.is_handed_over(request)
 
     async def _asker(self, request: web.Request) -> str:
-        """Return a name for who asks, by which askers take turns."""
+        """Return a name for the reader, by which readers take turns."""
         person = await self._who(request)
         return person.name if person is not None else ""
 
     async def _scope(self, request: web.Request, picture: Picture) -> Visibility:
-        """Return what who asks may see by name. It is asked each time; answers are kept for a minute."""
+        """Return the names that the reader may see. It is asked each time; answers are kept for a minute."""
         person = await self._who(request)
-        if person is None or self._people is None:
+        if person is None or self._access is None:
             return WHOLE
-        return await self._people.scope(person, namespaces_in(picture), [queue.name for queue in picture.queues])
+        return await self._access.scope(person, namespaces_in(picture), [queue.name for queue in picture.queues])
 
     async def _scope_of_job(self, request: web.Request) -> tuple[Visibility, str, str]:
-        """Return the scope and the job that is asked about; one that may not be seen is not there."""
+        """Return the scope and the job in question; a hidden one does not exist."""
         namespace, name = request.match_info["namespace"], request.match_info["name"]
         if not is_name(namespace) or not is_name(name.removeprefix(LONE).removeprefix(NATIVE)):
             raise web.HTTPNotFound(text=_NO_JOB)
         person = await self._who(request)
-        if person is None or self._people is None:
+        if person is None or self._access is None:
             return WHOLE, namespace, name
-        scope = await self._people.scope(person, [namespace], [])
+        scope = await self._access.scope(person, [namespace], [])
         if not scope.names(namespace):
             raise web.HTTPNotFound(text=_NO_JOB)
         return scope, namespace, name
 
-    async def _seen(self, request: web.Request) -> tuple[Visibility, Picture, Seen]:
+    async def _seen(self, request: web.Request) -> tuple[Visibility, Picture, VisiblePicture]:
         _, picture = await self._source.picture()
         scope = await self._scope(request, picture)
         return scope, picture, seen_by(scope, picture)
@@ -198,7 +198,7 @@ class Ui:
         if answer is None:
             return self._page("job_explanation", answer=None, problem=f"There is no job {namespace}/{name} any more.")
         return self._page(
-            "job_explanation", answer=answer if scope.is_whole else discreet(answer, scope.names), problem=""
+            "job_explanation", answer=answer if scope.is_whole else redacted(answer, scope.names), problem=""
         )
 
     # -- what if ------------------------------------------------------------------------------------------------------
@@ -258,7 +258,7 @@ class Ui:
 
     @contextmanager
     def _streaming(self, asker: str) -> Iterator[None]:
-        """Count a stream of somebody; raises an HTTP error when there are too many."""
+        """Count a stream of a reader; raises an HTTP error if there are too many."""
         if self._streams[asker] >= STREAMS_OF_ONE or self._streams.total() >= MOST_STREAMS:
             raise web.HTTPTooManyRequests(text="too many pages are open; close one\n", headers={"Retry-After": "10"})
         self._streams[asker] += 1
@@ -287,7 +287,7 @@ class Ui:
             return answer  # who looked may look no more, and hears why when the browser asks again; or has gone
 
     async def _next(self, answer: web.StreamResponse, request: web.Request, number: int) -> tuple[int, Picture]:
-        """Wait for the next picture; a line now and then finds out who has gone, and who may look no more."""
+        """Wait for the next picture; a line now and then finds readers that have gone, or lost access."""
         while True:
             try:
                 return await asyncio.wait_for(self._source.after(number), HEARTBEAT_SECONDS)
@@ -303,7 +303,7 @@ def _refused(refusal: AccessRefusal) -> web.HTTPException:
 
 
 def numbers_in(query: Mapping[str, str], prefix: str) -> dict[str, int]:
-    """Return the whole numbers that a form sends under names with a prefix, by the rest of the name."""
+    """Return the whole numbers of a form under names with a prefix, by the rest of the name."""
     found = {}
     for name, text in query.items():
         if name.startswith(prefix):
@@ -314,7 +314,7 @@ def numbers_in(query: Mapping[str, str], prefix: str) -> dict[str, int]:
 
 
 def _that_differ(limits: tuple[EditableQuota, ...], amounts: Mapping[str, int]) -> dict[str, int]:
-    """Return the amounts that are other than now; a quota that is not there is added once its slider was moved."""
+    """Return the changed amounts; an absent quota is added once its slider was moved."""
     now = {limit.key: limit.most if limit.now is None else limit.now for limit in limits}
     return {key: amount for key, amount in amounts.items() if now.get(key) != amount}
 
@@ -326,7 +326,7 @@ def _event(event: Event, number: int) -> bytes:
 
 
 def _is_no_page(request: web.Request) -> bool:
-    """Return whether nobody may make such a request, whoever it is: pages are read and nothing else."""
+    """True if the request is refused for every reader: pages can only be read."""
     return isinstance(request.match_info.http_exception, web.HTTPMethodNotAllowed)
 
 

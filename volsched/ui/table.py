@@ -1,6 +1,6 @@
-"""A table that a browser shows, and the events that make of what it shows what there is: rows gone, new and changed.
+"""A table in a browser, and the events that update it: rows gone, new and changed.
 
-htmx puts each row in its place by itself (``hx-swap-oob``), so a script of our own is not needed for that.
+htmx puts each row in its place (``hx-swap-oob``), so no script of our own is needed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Render = Callable[[str, Any], str]
 """Makes the HTML of a row, from its name and what it shows."""
 
 Rows = Sequence[tuple[str, Any]]
-"""What a table shows, in order: the name of each row, and a value."""
+"""The content of a table, in order: the name of each row, and a value."""
 
 Event = tuple[str, str]
 """The name of a server-sent event, and HTML."""
@@ -26,7 +26,7 @@ BODY: Final = "rows"
 
 @dataclass(slots=True)
 class Table:
-    """What one browser shows. Rows whose value is the same are not made again."""
+    """The content in one browser. Unchanged rows are not made again."""
 
     render: Render
     _values: dict[str, Any] = field(default_factory=dict)
@@ -34,12 +34,12 @@ class Table:
 
     @property
     def html(self) -> Mapping[str, str]:
-        """The rows by name, in order."""
+        """Return the rows by name, in order."""
         return self._html
 
     @property
     def digest(self) -> str:
-        """A short name for what it shows."""
+        """Return a short name for what it shows."""
         return hashlib.sha256("\0".join(self._html.values()).encode()).hexdigest()[:16]
 
     def show(self, rows: Rows) -> list[Event]:
@@ -59,7 +59,7 @@ class Table:
 
 
 def differences(before: Mapping[str, str], after: Mapping[str, str]) -> list[Event]:
-    """Return the events that make of one list of rows another, in the order in which they are to be sent."""
+    """Return the events from one list of rows to another, in the order in which they are sent."""
     stay = _that_stay(list(before), list(after))
     gone = [name for name in before if name not in stay]
     changed = [name for name in after if name in stay and after[name] != before[name]]

@@ -1,4 +1,4 @@
-"""Who waits and why, kept as sessions report something new of a job; and the reasons so far."""
+"""The waiting jobs and their reasons, updated from the reports of sessions, with former reasons."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Final
 
 import msgspec
 
-from volsched.asking.lists import is_waiting, waiting_job
-from volsched.asking.records import WaitingJob
+from volsched.diagnose.queries import is_waiting, waiting_job
+from volsched.diagnose.records import WaitingJob
 from volsched.model.job import JobInfo
 from volsched.model.observers import Observer
-from volsched.ui.shadow import Shadow
+from volsched.ui.read_only_scheduler import ReadOnlyScheduler
 
 GRACE_SECONDS: Final = 5.0
-"""A job that the next session would start is listed when nobody has bound its pods for so long."""
+"""The time without bound pods after which a job that the next session would start is listed."""
 
 STARTS: Final = "starts"
 """The step of such a job."""
@@ -26,7 +26,7 @@ _FAR: Final = float("inf")
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a job was seen to wait, since a moment in seconds since the epoch."""
+    """A reason of a waiting job, and since when it was seen, in seconds since the epoch."""
 
     since: float
     step: str
@@ -49,16 +49,16 @@ class WaitingList(Observer):
     the epoch.
     """
 
-    def __init__(self, shadow: Shadow) -> None:
+    def __init__(self, scheduler: ReadOnlyScheduler) -> None:
         self.reasons: dict[str, list[Reason]] = {}
         self.due = _FAR
-        self._shadow = shadow
+        self._scheduler = scheduler
         self._queues: dict[str, dict[str, _ListedJob]] = {}
         self._queue_of: dict[str, str] = {}
         self._touched: set[str] = set()
         self._listed: dict[str, tuple[WaitingJob, ...]] = {}
         self._all: tuple[WaitingJob, ...] = ()
-        shadow.mirror.cluster.observe(self)
+        scheduler.mirror.cluster.observe(self)
 
     def job_changed(self, job: JobInfo, *, gone: bool) -> None:
         """Forget a job that is no more."""
@@ -66,11 +66,11 @@ class WaitingList(Observer):
             self._drop(job.key)
 
     def note(self, jobs: Iterable[JobInfo], starts: Mapping[str, str]) -> dict[str, str]:
-        """Take in what a session reports of jobs, while it stands; return those that it starts whole, with a node."""
+        """Take in the report of a session before it is undone; return the jobs that it starts whole, with a node."""
         started: dict[str, str] = {}
         for job in jobs:
             if is_waiting(job):
-                self._put(job, _ListedJob(job, waiting_job(self._shadow, job, 0)))
+                self._put(job, _ListedJob(job, waiting_job(self._scheduler, job, 0)))
             elif job.key in starts:
                 started[job.key] = starts[job.key]
             else:
@@ -78,17 +78,17 @@ class WaitingList(Observer):
         return started
 
     def note_started(self, started: Mapping[str, str], now: float) -> None:
-        """Take in which jobs the next session would start, each with a node, once that was taken back."""
+        """Take in the jobs that the next session would start, each with a node, after it was undone."""
         for key, node in started.items():
-            job = self._shadow.mirror.cluster.jobs.get(key)
+            job = self._scheduler.mirror.cluster.jobs.get(key)
             if job is not None and is_waiting(job):
-                record = waiting_job(self._shadow, job, 0)
+                record = waiting_job(self._scheduler, job, 0)
                 message = f"The next session starts it, on {node}; no scheduler has bound it so far."
                 record = msgspec.structs.replace(record, step=STARTS, reason="", message=message)
                 self._put(job, _ListedJob(job, record, self._listed_from(job, record.since, now)))
 
     def _listed_from(self, job: JobInfo, since: float | None, now: float) -> float:
-        """Return when a job that could start is shown: soon after it was made, or seen where that is not known."""
+        """Return when a job that could start is listed: soon after it was made, or first seen."""
         known = self._queues.get(job.queue, {}).get(job.key)
         if since is None and known is not None and known.record.step == STARTS:
             return known.listed_from
@@ -126,7 +126,7 @@ class WaitingList(Observer):
         return (entry for found in self._queues.values() for entry in found.values() if entry.listed_from > now)
 
     def _list_again(self, queue: str, now: float) -> None:
-        session, entries = self._shadow.session, self._queues.get(queue, {})
+        session, entries = self._scheduler.session, self._queues.get(queue, {})
         listed = [entry for entry in entries.values() if entry.listed_from <= now]
         if session is not None:
             listed.sort(key=lambda entry: session.rules.job_key(entry.job))

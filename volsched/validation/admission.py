@@ -1,8 +1,8 @@
-"""What admission answers: the rules of `volsched validate`, asked about one request to the API server.
+"""The answers of admission: the rules of `volsched validate` for one request to the API server.
 
-Nobody is locked out. What was wrong before and is left as it is only warns, so an object that became wrong (its queue
-was closed, a rule is new) can still be changed, labelled and freed of finalizers; an object that is being deleted is
-not judged at all. Whatever is let in here, or gets past because no webhook answered, the scheduler checks again.
+No object is locked. An old fault that stays only warns, so an object that became wrong (its queue was closed, a rule is
+new) can still be changed, labelled and freed of finalizers; a terminating object is not judged at all. The scheduler
+checks every object again, also those that no webhook saw.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class AdmissionRequest:
-    """What somebody wants to do; `new` is absent from a deletion, `old` from a creation."""
+    """The request; `new` is absent from a deletion, `old` from a creation."""
 
     operation: str
     new: Json | None = None
@@ -45,9 +45,9 @@ class AdmissionRequest:
 
 @dataclass(frozen=True, slots=True)
 class AdmissionContext:
-    """What a request is judged beside: the objects that there are, and the PodGroups in a queue that are not done.
+    """The objects beside a request, and the unfinished PodGroups in a queue.
 
-    ``unknown_field`` states how much a field weighs that no such object has.
+    ``unknown_field`` is the severity of an unknown field.
     """
 
     beside: Surroundings
@@ -64,12 +64,12 @@ class Judgement:
 
     @property
     def allowed(self) -> bool:
-        """Whether the request may go on."""
+        """True if the request is allowed."""
         return not self.errors
 
     @property
     def message(self) -> str:
-        """Why it is refused, in one line."""
+        """Return why it is refused, in one line."""
         return "; ".join(self.errors)
 
 
@@ -77,7 +77,7 @@ ALLOWED: Final = Judgement()
 
 
 def judge(request: AdmissionRequest, world: AdmissionContext) -> Judgement:
-    """Return whether a request is let in; raises ConfigError when a validator that is installed cannot be loaded."""
+    """Return whether a request is allowed; raises ConfigError if an installed validator cannot be loaded."""
     if request.operation == DELETE:
         return _judge_deletion(request.old, world)
     if request.new is None or _is_being_deleted(request.new):

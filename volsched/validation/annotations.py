@@ -1,7 +1,7 @@
-"""What is wrong with Volcano's annotations and labels of pods and workloads that the scheduler and controllers read.
+"""Faults of Volcano's annotations and labels of pods and workloads that the scheduler and controllers read.
 
-They are free texts to the API server, and whoever reads them takes nonsense for something; these warnings state
-for what, and which are not read at all. Annotations of plugins are their validators' business.
+They are free texts to the API server, and readers replace nonsense by some value; these warnings state the value, and
+the keys that are not read at all. Validators of plugins check their own annotations.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is wrong with a scheduler configuration, inside a ConfigMap or by itself."""
+"""Faults of a scheduler configuration, inside a ConfigMap or by itself."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _CHANGED = (
 
 
 def config_map_faults(found: api.ConfigMap, queues: Iterable[api.Queue] = ()) -> Faults:
-    """Yield what is wrong with the configuration that a ConfigMap holds; nothing when it holds none.
+    """Yield the faults of a ConfigMap's configuration; none if it holds none.
 
-    What seems to be one of another program is only warned of. ``queues`` are those that it is for.
+    A configuration that seems to belong to another program is only a warning. ``queues`` are those that it is for.
     """
     try:
         key = find_in_data(found.data)
@@ -73,7 +73,7 @@ def changed_effects(inside: str, text: str, queues: Iterable[api.Queue]) -> Faul
 
 
 def arguments_in(texts: Iterable[str]) -> ArgumentsOf:
-    """Return the arguments that the first of these configurations states for a plugin; those that do not hold aside."""
+    """Return the arguments of a plugin in the first valid configuration of these."""
     held = [loaded.configuration for text in texts if (loaded := _loaded(text)) is not None]
 
     def arguments_of(plugin: str) -> Mapping[str, Any] | None:

@@ -1,4 +1,4 @@
-"""Gangs that can never start, as their pods are made only after each other: what can be told before it happens."""
+"""Gangs that can never start, as their pods are made only after each other: as far as this is known before."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _runs(found: api.ReplicaSet, beside: Surroundings) -> bool:
 
 
 def _of_volcano_job(job: api.Job) -> Faults:
-    """Yield whether the minimum that a Job states counts pods which are made only once others run."""
+    """Yield a warning if the minimum of a Job counts pods that are made only once others run."""
     spec = job.spec
     late = [task.name for task in spec.tasks if depends(task) and _least(task) > 0]
     if spec.min_available is None or not late:

@@ -1,7 +1,7 @@
-"""Fields that nobody reads: a misspelt name takes a rule away without a word, as it is passed over by all readers.
+"""Unknown fields: a misspelt name silently removes a rule, as all readers skip it.
 
-Which fields there are is in `schemas.json`, made from a real API server (see `tools.schemas`). A newer one
-may know more, so an unknown field is a warning, unless somebody asks for more (`--strict`).
+The known fields are in `schemas.json`, made from a real API server (see `tools.schemas`). A newer one may have more, so
+an unknown field is a warning, unless `--strict` is set.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MOST_FIELDS: Final = 20
 """Unknown fields that are named of one object."""
 
 _LONGEST_NAME: Final = 100
-"""Letters of a name that may be a slip of the pen; no field of Kubernetes has more than 60."""
+"""The longest name that may be misspelt; no field of Kubernetes has more than 60."""
 
 Step: TypeAlias = str | int | tuple[str]
 """A field, a place in a list, or a key of a map."""
@@ -36,9 +36,9 @@ Part: TypeAlias = tuple[Any, str, Path]
 
 
 class Schemas(msgspec.Struct, frozen=True):
-    """What there is: kinds of Kubernetes by version, and for those that are read their types.
+    """The known kinds by version, with their types if they are read.
 
-    A type is the name of a part for each field: empty for what has no fields, after `[` for a list and `{` for a map.
+    A type is the name of a part for each field: empty for fields without parts, after `[` for a list and `{` for a map.
     """
 
     kubernetes: Mapping[str, Sequence[str]]
@@ -56,7 +56,7 @@ def schemas() -> Schemas:
 def field_faults(raw: Mapping[str, Any], severity: Severity = "warning") -> Faults:
     """Yield a fault for each field of an object, as it was read, that its kind does not have; the first few.
 
-    Nothing is stated of kinds whose fields are not known. Takes any value that JSON or YAML can hold.
+    Kinds with unknown fields have no faults. Takes any value that JSON or YAML can hold.
     """
     kind = f"{raw.get('apiVersion')} {raw.get('kind')}"
     unknown = _unknown(raw, schemas().kinds.get(kind, ""))
@@ -67,7 +67,7 @@ def field_faults(raw: Mapping[str, Any], severity: Severity = "warning") -> Faul
 
 
 def _unknown(raw: Any, shape: str) -> Iterator[tuple[str, str]]:
-    """Yield the place of each unknown field, and what was probably meant; an object goes before what is in it."""
+    """Yield the place of each unknown field, and the probable name; an object goes before its parts."""
     types = schemas().types
     left: list[Part] = [(raw, shape, None)]
     while left:
@@ -84,7 +84,7 @@ def _unknown(raw: Any, shape: str) -> Iterator[tuple[str, str]]:
 def _fields(
     value: Mapping[Any, Any], fields: Mapping[str, str], path: Path, below: list[Part]
 ) -> Iterator[tuple[str, str]]:
-    """Yield the unknown fields of a value; what is below a misspelt field is judged as if it was spelt rightly."""
+    """Yield the unknown fields of a value; the parts of a misspelt field are judged as if it was spelt rightly."""
     for key, inner in value.items():
         name, shape = key, fields.get(key)
         if shape is None:

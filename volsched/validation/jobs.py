@@ -1,4 +1,4 @@
-"""What is wrong with a PodGroup or a Volcano Job."""
+"""Faults of a PodGroup or a Volcano Job."""
 
 from __future__ import annotations
 
@@ -55,23 +55,24 @@ _IN_TEMPLATE: Final = re.compile(r"spec\.tasks\[\d+\]\.template\.")
 _DNS_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _LONGEST_LABEL: Final = 63
 MOST_REPLICAS: Final = 150_000
-"""Of a Job: as many pods as a cluster of Kubernetes is made for (its setup guide, "Considerations for large clusters").
+"""The most pods of a Job: as many as a Kubernetes cluster is made for ("Considerations for large clusters").
 
-Whoever runs Jobs lists their pods by name, so that a number without an end would be the end of it.
+Controllers list the pods of a Job by name, so the number needs a bound.
 """
 
 MOST_TASKS: Final = 256
 MOST_POLICIES: Final = 64
 MOST_VOLUMES: Final = 64
-"""Of a Job, of a list, of a Job: as many as the CRD that comes with volsched takes, wherever another one is installed.
-Each look at a Job goes through all of them, and each volume is in every container."""
+"""The most tasks, policies and volumes of a Job: as many as volsched's CRD accepts, whichever is installed.
+
+Each look at a Job goes through all of them, and each volume is in every container.
+"""
 
 _MOST_FAULTS: Final = 5
-"""So many are named of a Job that is not run, the first ones: an Event has no room for more, and no time is spent to
-find them."""
+"""The most named faults of a Job that is not run: an Event has no room for more."""
 
 LONGEST_PROBLEM: Final = 800
-"""Characters of what is wrong with a Job that is not run; an Event takes 1024."""
+"""The longest text about a Job that is not run; an Event takes 1024 characters."""
 
 
 def group_faults(group: api.PodGroup, queues: Mapping[str, api.Queue]) -> Faults:
@@ -88,7 +89,7 @@ def group_faults(group: api.PodGroup, queues: Mapping[str, api.Queue]) -> Faults
 
 
 def job_faults(job: api.Job, queues: Mapping[str, api.Queue]) -> Faults:
-    """Yield what is wrong with a Volcano Job, its pods included; of one that has too much of something only that."""
+    """Yield the faults of a Volcano Job, its pods included; of one that is too large only that."""
     spec = job.spec
     too_many = list(_too_many(spec))
     if too_many:
@@ -113,9 +114,9 @@ def job_faults(job: api.Job, queues: Mapping[str, api.Queue]) -> Faults:
 
 
 def job_problem(job: api.Job, *, with_templates: bool = True) -> str:
-    """Return what is wrong with a completed Job so that controllers do not run it; empty when they do.
+    """Return the fault for which controllers do not run a completed Job; empty if they do.
 
-    Without templates what is wrong with its pods alone does not count.
+    Without templates faults of its pods alone do not count.
     """
     faults = (fault for fault in job_faults(job, {}) if fault.severity == "error")
     told = (
@@ -156,7 +157,7 @@ def _too_many(spec: api.JobSpec) -> Faults:
 
 
 def _name_faults(job: api.Job) -> Faults:
-    """Yield a fault when the Job's name cannot be the label that its pods have it as."""
+    """Yield a fault if the Job's name cannot be the label that its pods have it as."""
     name = job.metadata.name
     if len(name) > _LONGEST_LABEL:
         message = f"{shortened(name)!r} has {len(name)} characters; pods have it as a label, which has {_LONGEST_LABEL}"
@@ -224,7 +225,7 @@ def _policies_faults(field: str, policies: tuple[api.LifecyclePolicy, ...]) -> F
 
 
 def dependency_faults(job: api.Job) -> Faults:
-    """Yield a fault for each task on which others depend and which there is not, and for tasks that form a circle."""
+    """Yield a fault for each missing task on which others depend, and for tasks in a circle."""
     names = _task_names(job.spec)
     waits_for = {
         name: task.depends_on.name

@@ -1,4 +1,4 @@
-"""What is wrong with a PodGroup or a Workload of scheduling.k8s.io, and with the name of a group on a pod."""
+"""Faults of a PodGroup or a Workload of scheduling.k8s.io, and of a group name on a pod."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Final
 from volsched.framework.validation import INVALID, NOT_FOUND, Fault, Faults, Surroundings, pods_in, warning
 from volsched.mirror.native.reading import understood
 from volsched.model import api
+from volsched.model.api import native_groups as native
 from volsched.model.errors import FieldError, shortened
-from volsched.model.native import api as native
-from volsched.model.native.group import QUEUE_NAME, NativeGroup
+from volsched.model.native_group import QUEUE_NAME, NativeGroup
 from volsched.validation import permissions
 from volsched.validation.queues import use_faults
 
@@ -19,7 +19,7 @@ _WORKLOAD: Final = "spec.workloadRef.workloadName"
 
 
 def group_faults(found: native.PodGroup, beside: Surroundings) -> Faults:
-    """Yield why a group would not be placed, and what is wrong with the names in it."""
+    """Yield why a group would not be placed, and faults of the names in it."""
     try:
         group = understood(found)
     except FieldError as error:
@@ -51,7 +51,7 @@ def queue_faults(found: api.ApiObject, beside: Surroundings) -> Faults:
 
 
 def member_faults(found: api.ApiObject, beside: Surroundings) -> Faults:
-    """Yield that the group of a pod, or of the pods that are made, is none of those that are given."""
+    """Yield a fault if the group of a pod, or of future pods, is not among the given ones."""
     known = beside.derived(_groups)
     for pod in pods_in(found):
         member = pod.spec.scheduling_group

@@ -1,4 +1,4 @@
-"""All problems of a set of objects: what every kind must keep to, the rules of each kind, then those of plugins."""
+"""All problems of a set of objects: common rules, the rules of each kind, then those of plugins."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from volsched.controllers.grouping import DEFAULT_QUEUE
 from volsched.controllers.objects import GivenJob
 from volsched.framework.validation import FORBIDDEN, INVALID, WORKLOADS, ArgumentsOf, Fault, Faults, Surroundings, under
 from volsched.model import api
+from volsched.model.api import native_groups as native
 from volsched.model.budget import pods_stated
 from volsched.model.errors import FieldError
-from volsched.model.native import api as native
 from volsched.model.selectors import LabelSelector
 from volsched.validation import native_groups, permissions
 from volsched.validation.annotations import annotation_faults
@@ -64,10 +64,10 @@ def problems_of(
 
 
 def faults_of(found: api.ApiObject, beside: Surroundings) -> Faults:
-    """Yield what is wrong with one object, beside the others that there are; ConfigError as above.
+    """Yield the faults of one object, beside the others; ConfigError as above.
 
-    Every installed plugin is asked about the annotations and fields that are its own, whether a configuration names it
-    or not: what is written there is meant for it.
+    Every installed plugin checks its own annotations and fields, also without a configuration that names it: they are
+    meant for it.
     """
     yield from state_faults(found)
     yield from quantity_faults(found)
@@ -83,7 +83,7 @@ def faults_of(found: api.ApiObject, beside: Surroundings) -> Faults:
 
 
 def kind_faults(found: api.ApiObject, beside: Surroundings) -> Faults:
-    """Yield what breaks the rules of an object's kind: of pods and Kubernetes' workloads those of the API server."""
+    """Yield violations of the rules of an object's kind: of pods and workloads those of the API server."""
     rules = _RULES.get(type(found))
     if rules is not None:
         yield from rules(found, beside)
@@ -138,7 +138,7 @@ def _workload(found: Any, _: Surroundings) -> Faults:
 
 
 def _selector_faults(selector: api.LabelSelector | None, labels: Mapping[str, str]) -> Faults:
-    """Yield that a workload's selector cannot be read, or does not select the pods that it makes."""
+    """Yield a fault if a workload's selector cannot be read, or does not select its pods."""
     if selector is None:
         return
     try:

@@ -1,4 +1,4 @@
-"""Which namespaces may use a queue, reported before the scheduler does, in the same words."""
+"""The namespaces that may use a queue, reported before the scheduler does, in the same words."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def annotation_faults(queue: api.Queue) -> Faults:
 
 
 def use_faults(field: str, namespace: str, queue: str, beside: Surroundings) -> Faults:
-    """Yield why a namespace may not put work into a queue; nothing where that is not known of it."""
+    """Yield why a namespace may not put work into a queue; nothing if that is not known."""
     known = beside.namespaces.get(namespace)
     rules = {name: rule for name, rule in _rules_for(queue, beside) if known is not None or not _asks_labels(rule)}
     words = refusal_of(namespace, known.metadata.labels if known is not None else None, queue, rules)
@@ -32,7 +32,7 @@ def use_faults(field: str, namespace: str, queue: str, beside: Surroundings) -> 
 
 
 def queue_of_job(job: api.Job, beside: Surroundings) -> str:
-    """Return the queue of a Volcano Job: the one that its namespace names, if its own is but the default."""
+    """Return the queue of a Volcano Job: that of its namespace, if its own is only the default."""
     namespace = beside.namespaces.get(job.metadata.namespace)
     named = namespace.metadata.annotations.get(QUEUE_NAME, "") if namespace is not None else ""
     return admitted_queue(job.spec.queue or DEFAULT_QUEUE, named)
@@ -49,7 +49,7 @@ def pod_faults(found: api.ApiObject, beside: Surroundings) -> Faults:
 
 
 def _rules_for(queue: str, beside: Surroundings) -> Iterator[tuple[str, AllowedNamespaces]]:
-    """Yield whom a queue and each above it lets in, where they state it."""
+    """Yield the admitted namespaces of a queue and each above it, if they state any."""
     rules, queues = beside.derived(_rules), beside.queues
     seen: set[str] = set()
     name = queue
@@ -61,7 +61,7 @@ def _rules_for(queue: str, beside: Surroundings) -> Iterator[tuple[str, AllowedN
 
 
 def _rules(beside: Surroundings) -> Rules:
-    """Return whom each queue lets in that states it."""
+    """Return the admitted namespaces of each queue that states any."""
     found = ((queue.metadata.name, allowed_in(queue.metadata.annotations)) for queue in beside.of(api.Queue))
     return {name: rule for name, rule in found if rule is not None}
 

@@ -1,4 +1,4 @@
-"""What is wrong with a pod, or with the pod of a workload: what the API server refuses or volsched cannot read."""
+"""Faults of a pod, or of the pod of a workload: refused by the API server, or unreadable for volsched."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
 _PREEMPTION_POLICIES: Final = ("PreemptLowerPriority", "Never")
 _OVERCOMMITTABLE: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
 _NATIVE: Final = "kubernetes.io/"
-"""What the names of Kubernetes' own resources have in them that have a domain (its pkg/apis/core/v1/helper)."""
+"""The part of Kubernetes' own resource names with a domain (its pkg/apis/core/v1/helper)."""
 
 
 def pod_faults(spec: api.PodSpec, metadata: api.ObjectMeta) -> Faults:
@@ -62,7 +62,7 @@ def _limits(spec: api.PodSpec) -> Faults:
 
 
 def _amount(field: str, name: str, request: object, limit: object) -> Faults:
-    """Yield what is wrong with one resource of a container: more asked for than allowed, parts of a card."""
+    """Yield the faults of one resource of a container: a request above its limit, parts of a card."""
     asked, most = _parsed(name, request), _parsed(name, limit)
     if asked is not None and most is not None and asked > most:
         yield Fault(f"{field}.requests[{name}]", INVALID, f"{request} is more than the limit {limit}")

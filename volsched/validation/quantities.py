@@ -21,7 +21,7 @@ def quantity_faults(found: api.ApiObject) -> Faults:
 
 
 def pod_spec_faults(spec: api.PodSpec) -> Faults:
-    """Yield what is wrong with the quantities of a pod, or of a template's pod; paths begin inside the spec."""
+    """Yield the faults of quantities of a pod, or of a template's pod; paths begin inside the spec."""
     return _all(_of_pod_spec(spec, ""))
 
 

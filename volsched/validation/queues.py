@@ -1,4 +1,4 @@
-"""What is wrong with a Queue, alone and beside the other Queues that are given."""
+"""Faults of a Queue, alone and beside other given Queues."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def queue_faults(queue: api.Queue, queues: Mapping[str, api.Queue]) -> Faults:
 
 
 def _at_most(field: str, amounts: Amounts, what: str, limits: Amounts) -> Faults:
-    """Yield a fault for each amount above its limit; where no limit is stated there is none."""
+    """Yield a fault for each amount above its limit; an absent limit is none."""
     for name, text in amounts.items():
         amount, limit = _parsed(name, text), _parsed(name, limits.get(name))
         if amount is not None and limit is not None and amount > limit:
@@ -81,9 +81,9 @@ def _is_below(name: str, top: str, queues: Mapping[str, api.Queue]) -> bool:
 
 
 def children_faults(queue: api.Queue, queues: Mapping[str, api.Queue]) -> Faults:
-    """Yield what a queue promises its children beyond what it has itself.
+    """Yield the guarantees of a queue's children that exceed its own.
 
-    What they deserve together may be more, since not all ask for it at once; guarantees are kept at all times.
+    Their deserved amounts may exceed it, since not all use them at once; guarantees are kept at all times.
     """
     children = [found for found in queues.values() if found.spec.parent == queue.metadata.name]
     guaranteed = [child.spec.guarantee.resource for child in children]
@@ -102,7 +102,7 @@ def _promised(field: str, own: Amounts, promised: Sequence[Amounts]) -> Iterator
 
 
 def use_faults(field: str, name: str, queues: Mapping[str, api.Queue]) -> Faults:
-    """Yield why work cannot be put into a queue; of a queue that is not given nothing is told when none is given."""
+    """Yield why work cannot be put into a queue; for an unknown queue nothing if no queue is given."""
     if name == ROOT:
         yield Fault(field, FORBIDDEN, "the root takes no work; use a queue below it")
         return

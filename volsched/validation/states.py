@@ -17,7 +17,7 @@ QUEUE_STATES: Final = ("Open", "Closed", "Closing", "Unknown")
 
 
 def state_faults(found: api.ApiObject) -> Faults:
-    """Yield what is wrong with an object's times, and with its phase or state when it has one."""
+    """Yield the faults of an object's times, and of its phase or state if it has one."""
     meta = found.metadata
     for field, stamp in (
         ("metadata.creationTimestamp", meta.creation_timestamp),

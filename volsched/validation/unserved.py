@@ -1,4 +1,4 @@
-"""What volsched does not have of Volcano: what keeps a job waiting, and what has no effect. Both are warnings."""
+"""Features of Volcano that volsched lacks: rules that keep a job waiting, and settings without effect; all warnings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def unserved_faults(found: api.ApiObject, beside: Surroundings) -> Faults:
 
 
 def _of_pod(metadata: api.ObjectMeta) -> Faults:
-    """Yield a warning for a pod of which a PodGroup with a hard topology is made."""
+    """Yield a warning for a pod whose PodGroup gets a hard topology."""
     if not is_hard(topology_of(metadata.annotations)):
         return
     key = TOPOLOGY_MODE if TOPOLOGY_MODE in metadata.annotations else TOPOLOGY_TIER

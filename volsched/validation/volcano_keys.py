@@ -1,6 +1,6 @@
-"""Annotations and labels by which Volcano decides and volsched does not, with what it does about them there.
+"""Annotations and labels by which Volcano decides and volsched does not, with their effect there.
 
-The page docs/configuration.md lists all that Volcano reads; these are warned about, beside those of
+The page docs/configuration.md lists all that Volcano reads; these cause warnings, beside those of
 `volsched/model/unserved.py`.
 """
 
@@ -39,7 +39,7 @@ NOT_READ: Final[Mapping[str, str]] = {
 """Keys, and what to know or do about each."""
 
 _INSTEAD: Final[Mapping[str, str]] = {"scheduling.volcano.sh/group-name": GROUP_NAME}
-"""A key that says the same and is read: beside it there is nothing to warn about."""
+"""A key with the same meaning that is read: beside it there is no warning."""
 
 
 def unread_keys(metadata: api.ObjectMeta) -> Faults:

@@ -12,8 +12,8 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from volsched.plugin import Cluster, NodeFacts, NodeInfo
-from volsched.plugin.cards import NO_CARDS, SUFFIXES, UNMAPPED, CardMapping, CardOffer, CardOffers, cards_of
+from volsched.plugin import Cluster, NodeInfo, NodePropertiesView
+from volsched.plugin.cards import NO_CARDS, SUFFIXES, UNMAPPED, CardMapping, CardOffer, NodeCardResources, cards_of
 
 Kind: TypeAlias = tuple[tuple[str, str], ...]
 """What nodes of a kind offer, amounts aside: pairs of card and resource."""
@@ -36,8 +36,8 @@ class CardCatalogue:
     def __init__(self, cluster: Cluster, mapping: CardMapping = UNMAPPED) -> None:
         self._cluster = cluster
         self.mapping = mapping
-        self._of: dict[str, CardOffers] = {}
-        self._alike: dict[Hashable, CardOffers] = {}
+        self._of: dict[str, NodeCardResources] = {}
+        self._alike: dict[Hashable, NodeCardResources] = {}
         self._extended: list[int] = []
         self._columns = 0
         self._offers: Counter[tuple[str, str]] = Counter()
@@ -54,11 +54,11 @@ class CardCatalogue:
         for node in cluster.nodes.values():
             self.put(node)
 
-    def of(self, node: NodeInfo) -> CardOffers:
+    def of(self, node: NodeInfo) -> NodeCardResources:
         """What a node offers."""
         return self._of.get(node.name, NO_CARDS)
 
-    def kind_of(self, node: NodeInfo | NodeFacts) -> int:
+    def kind_of(self, node: NodeInfo | NodePropertiesView) -> int:
         """The number of a node's kind, its place in ``kinds``."""
         return self._kind_of.get(node.name, NO_KIND)
 
@@ -82,7 +82,7 @@ class CardCatalogue:
         self._warned.pop(node.name, None)
         self._warnings.pop(node.name, None)
 
-    def _look_at(self, node: NodeInfo) -> CardOffers:
+    def _look_at(self, node: NodeInfo) -> NodeCardResources:
         """What a node offers; most nodes offer the same cards as others."""
         names = self._cluster.columns.names
         if self._columns != len(names):
@@ -146,14 +146,14 @@ class CardCatalogue:
 
     def kind_rows(self) -> npt.NDArray[np.int32]:
         """The number of each row's kind."""
-        if self._layout != self._cluster.clocks.layout:
+        if self._layout != self._cluster.clocks.layout_generation:
             nodes = self._cluster.rows
             self._rows = np.fromiter((self._kind_of[node.name] for node in nodes), np.int32, len(nodes))
-            self._layout = self._cluster.clocks.layout
+            self._layout = self._cluster.clocks.layout_generation
         return self._rows
 
     def _set_kind(self, node: NodeInfo, kind: Kind) -> None:
         number = self._kinds.setdefault(kind, len(self._kinds))
         self._kind_of[node.name] = number
-        if self._layout == self._cluster.clocks.layout:
+        if self._layout == self._cluster.clocks.layout_generation:
             self._rows[node.row] = number

@@ -18,8 +18,8 @@ from plugins.capacity_card.requests.requests import (
     card_request_of,
     resources_of,
 )
+from volsched.model.pods.placement_rules import INIT, MAIN
 from volsched.model.pods.requests import aggregate
-from volsched.model.pods.rules import INIT, MAIN
 from volsched.plugin import FieldError, PodTemplate
 from volsched.plugin.cards import whole_up
 
@@ -83,7 +83,7 @@ class Charges:
         self._era = 0
 
     def begin(self, era: int) -> None:
-        """Forget what is known of templates when most of them are gone (``Cluster.clocks.era``)."""
+        """Forget what is known of templates when most of them are gone (``Cluster.clocks.template_generation``)."""
         if era != self._era:
             self._era = era
             for known in (self._charges, self._card_requests, self._offered):

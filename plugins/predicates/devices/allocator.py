@@ -1,7 +1,7 @@
-"""The search for devices that claims would get on a node, and what is remembered of it until devices change.
+"""The search for devices of claims on a node, with a cache that holds until devices change.
 
-A search that came to its limit on several nodes is not begun again for claims like these, and nodes that a session had
-no time for are asked again in a later one.
+A search that reached its limit on several nodes is not tried again for claims like these. Nodes for which a session had
+no time are asked again in a later one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from volsched.plugin.devices import (
 UNREACHED: Final = node_refusal("resourceclaim not available on the node", resolvable=False)
 TOO_HARD: Final = node_refusal("too many combinations of devices to try", resolvable=False)
 MOST_TRIES: Final = 3
-"""Nodes on which the search for devices may come to its limit before it is given up for all."""
+"""The number of nodes on which a search may reach its limit before it is given up for all."""
 
 
 class DeviceAllocator:
@@ -47,7 +47,7 @@ class DeviceAllocator:
         self._postponed: set[Hashable] = set()
 
     def begin(self, clock: Callable[[], float]) -> bool:
-        """Begin a session; return whether nodes have to be asked again that the one before had no time for."""
+        """Begin a session; return True if nodes have to be asked again for which the last one had no time."""
         self._selectors.begin(clock)
         if not self._postponed:
             return False
@@ -57,7 +57,7 @@ class DeviceAllocator:
 
     @property
     def is_behind(self) -> bool:
-        """Whether nodes were not judged yet, as that would have taken long."""
+        """True if nodes were not judged yet, as that would have taken long."""
         return bool(self._postponed)
 
     def refusal(self, needs: ClaimNeeds, claims: Sequence[Claim], node: NodeInfo) -> Verdict | None:
@@ -114,7 +114,7 @@ class DeviceAllocator:
         return self._faults.get(key, {})
 
     def _is_too_hard(self, key: Hashable) -> bool:
-        """Return whether claims like these were too hard on so many nodes that others are not tried for now."""
+        """True if claims like these were too hard on so many nodes that others are not tried for now."""
         if self._given_up_at.differs(self._devices.claims_version):
             self._given_up.clear()
         return self._given_up.get(key, 0) >= MOST_TRIES

@@ -1,15 +1,15 @@
-"""For whom a pod's claims are reserved: for the pod, or for its PodGroup of scheduling.k8s.io where that has the claim.
+"""The consumer of a pod's claim: the pod, or its PodGroup of scheduling.k8s.io if that has the claim.
 
-An entry of a pod is its group's when the group has one of the same name, for the same claim or template. Such a claim
-has one entry in ``status.reservedFor`` for all of the group's pods, so more of these may share it than a claim may
-have consumers. It stays when pods go. Only a group of which no pod is placed, and that could not be, gives it back.
+An entry of a pod is its group's if the group has one of the same name, for the same claim or template. Such a claim has
+one entry in ``status.reservedFor`` for all of the group's pods, so more of these may share it than a claim may have
+consumers. It stays when pods go. Only a group that could not be placed, and has no placed pod, gives it back.
 """
 
 from __future__ import annotations
 
+from volsched.model.api.native_groups import GROUP
 from volsched.model.dra import api as dra
-from volsched.model.native.api import GROUP
-from volsched.model.native.group import NativeGroup
+from volsched.model.native_group import NativeGroup
 from volsched.model.pods.owners import Owner
 from volsched.plugin import TaskInfo
 from volsched.plugin.devices import Claim, ResourceClaimUse
@@ -22,7 +22,7 @@ def group_with(task: TaskInfo, use: ResourceClaimUse) -> NativeGroup | None:
 
 
 def owner_for(task: TaskInfo, use: ResourceClaimUse) -> Owner:
-    """Return for whom the claim of an entry has been made from a template."""
+    """Return the owner for which an entry's claim was made from a template."""
     group = group_with(task, use)
     return as_owner(group) if group is not None else task.as_owner
 
@@ -56,5 +56,5 @@ def user_of(task: TaskInfo, claim: Claim) -> str:
 
 
 def is_idle(task: TaskInfo) -> bool:
-    """Whether no pod of the group of a pod is placed, or about to be."""
+    """True if no pod of the group of a pod is placed, or about to be."""
     return task.job is not None and all(member.node is None for member in task.job.tasks.values())

@@ -1,4 +1,4 @@
-"""Who holds the devices that a job waits for, where no node has enough of them left."""
+"""The consumers of the devices that a job waits for, if no node has enough of them left."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from volsched.plugin.quota import Consumer
 
 
 class DeviceHolders:
-    """Counts when somebody asks: quotas are another plugin's, and may be in force or not."""
+    """Counts on request: quotas are another plugin's, and may be in force or not."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
     def of(self, job: JobInfo, refusal: Verdict) -> Iterator[Consumer]:
-        """Yield what jobs of all queues hold of the DeviceClasses that a job asks for."""
+        """Yield the amounts that jobs of all queues hold of a job's DeviceClasses."""
         if NO_DEVICES not in refusal.message:
             return
         classes = {name for task in job.waiting.values() for name in self._classes(task)}

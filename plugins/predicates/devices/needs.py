@@ -1,7 +1,7 @@
-"""What the claims of pods need, found out once and again only when something of it has changed.
+"""The needs of pods by their claims, cached until one of their inputs changes.
 
-Thousands of pods may wait, each with a claim of its own, and every placement changes a claim. So what is known of a pod
-is kept until one of *its* claims changes, or any DeviceClass; who shares a claim with whom, until members of the job
+Thousands of pods may wait, each with a claim of its own, and every placement changes a claim. So the needs of a pod are
+kept until one of *its* claims changes, or any DeviceClass; pods that share a claim are kept until members of the job
 come or go.
 """
 
@@ -15,11 +15,11 @@ from volsched.plugin import JobInfo, PodProperties, PodTemplate, Resources, Task
 from volsched.plugin.devices import Devices
 
 Company = tuple[tuple[str, int], ...]
-"""What several pods request together, in project units; empty for one alone."""
+"""The joint request of several pods, in project units; empty for one alone."""
 
 
 class _CachedNeeds(NamedTuple):
-    """What a pod's claims need, what it was found out from, and the keys of the claims that can change it."""
+    """The needs of a pod by its claims, their inputs, and the keys of claims that can change them."""
 
     spec: PodProperties
     template: PodTemplate
@@ -35,7 +35,7 @@ class KnownNeeds:
         self._devices = devices
         self._known: dict[str, _CachedNeeds] = {}
         self._users: dict[str, set[str]] = {}
-        """The pods of which something is known, by the keys of their claims."""
+        """Cached pods by the keys of their claims."""
         self._members: dict[str, set[str]] = {}
         """The pods of which something was found out, by the keys of their jobs."""
         self._version = devices.claims_version
@@ -65,7 +65,7 @@ class KnownNeeds:
         return known
 
     def company(self, task: TaskInfo, needs: ClaimNeeds) -> Company:
-        """Add up what those request that will have to go where this pod goes, as the devices of its claims are there.
+        """Add up the requests of pods that must go to this pod's node, as the devices of its claims are there.
 
         These are all pods that wait with it for one of the same open claims.
         """
@@ -85,9 +85,10 @@ class KnownNeeds:
         return tuple(sorted(total.items()))
 
     def members_changed(self, job: JobInfo) -> None:
-        """Look again who shares a claim in a job, and forget those of its pods that are gone.
+        """Find the pods that share a claim in a job again, and drop those that are gone.
 
-        Half of them may be: pods of a large job go one by one, and each time all would be looked through.
+        This is done when half of them may be gone: pods of a large job go one by one, and each time all would be looked
+        through.
         """
         self._shared.pop(job.key, None)
         members = self._members.get(job.key)
@@ -128,7 +129,7 @@ class KnownNeeds:
         self._members.clear()
 
     def _forget(self, claims: Iterable[str]) -> None:
-        """Forget what is known of all pods that have to do with these claims."""
+        """Drop the needs of all pods with these claims."""
         for key in claims:
             claim = self._devices.claims.get(key)
             if claim is not None and claim.owner is not None:

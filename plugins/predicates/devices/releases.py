@@ -1,4 +1,4 @@
-"""Claims that are in the way of pods: they are released, so that the next attempt has a choice again."""
+"""Claims that stop pods: they are released, so that the next attempt has a choice again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class NeedsOfPods(Protocol):
 
 
 def release_useless(session: Session, known: NeedsOfPods) -> None:
-    """Have one claim released for each pod that no node takes, if nobody else uses it and it rules nodes out."""
+    """Release one claim for each pod that no node takes, if it has no other user and rules nodes out."""
     devices = session.cluster.devices
     for task in sorted(session.refusals.refused.values(), key=lambda waiting: waiting.key):
         _release_left_over(session, task)
@@ -39,13 +39,13 @@ def release_useless(session: Session, known: NeedsOfPods) -> None:
 
 
 def _is_of_idle_group(task: TaskInfo, claim: Claim) -> bool:
-    """Whether a claim is held for a group that could not start, and has no pod anywhere."""
+    """True if a claim is held for a group that could not start, and has no pod anywhere."""
     user = user_of(task, claim)
     return user != task.uid and any(consumer.uid == user for consumer in claim.reserved_for) and is_idle(task)
 
 
 def _release_left_over(session: Session, task: TaskInfo) -> None:
-    """Have the claim deleted that an attempt made which came to nothing: the next one makes its own."""
+    """Delete the claim of a failed attempt: the next one makes its own."""
     claim = left_over(task, session.cluster.devices)
     if claim is not None and not claim.deleting and task.status is TaskStatus.PENDING:
         session.submit([ReleaseClaim(claim.uid, task.namespace, claim.name, task.as_owner, delete=True)])

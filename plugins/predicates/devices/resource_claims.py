@@ -1,4 +1,4 @@
-"""The ResourceClaims of a pod: which they are, whether they are ready for it, and what is still to be allocated."""
+"""The ResourceClaims of a pod: which they are, whether they are ready, and which need an allocation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from plugins.predicates.devices.consumers import is_idle, owner_for, user_of
 from volsched.model.dra import api as dra
-from volsched.model.pods.rules import ContainerAmounts
+from volsched.model.pods.placement_rules import ContainerAmounts
 from volsched.plugin import ConditionReason, FieldError, NodeInfo, NodeSelector, TaskInfo
 from volsched.plugin.devices import (
     MOST_REQUESTS,
@@ -16,10 +16,10 @@ from volsched.plugin.devices import (
     ClaimSpec,
     Devices,
     Pairs,
-    Unmade,
+    PendingClaim,
     from_devices,
     no_class,
-    unmade_claim,
+    pending_claim_of,
 )
 
 NOWHERE = NodeSelector(terms=())
@@ -27,11 +27,11 @@ NOWHERE = NodeSelector(terms=())
 
 @dataclass(slots=True)
 class ClaimNeeds:
-    """What the claims of one pod need of a node.
+    """The needs of one pod's claims.
 
-    ``fault`` refuses the pod whatever the node, and ``shown_as`` states what it waits for then. ``given`` are claims
-    that have their devices, with the nodes from which these can be used (None: all); ``open`` are those that are to be
-    allocated, in the pod's order.
+    ``fault`` refuses the pod on every node, and ``shown_as`` is its condition reason then. ``given`` are allocated
+    claims, with the nodes from which these can be used (None: all); ``open`` are those that need an allocation, in the
+    pod's order.
     """
 
     fault: str = ""
@@ -45,17 +45,17 @@ class ClaimNeeds:
     """The uids of those of them that are waited for no longer: with these devices the pod cannot go anywhere."""
 
     limits: Mapping[tuple[str, str], Fraction] = field(default_factory=dict)
-    """How many devices the pod should be given at most, where its claims leave a choice."""
+    """The most devices that the pod should get, if its claims leave a choice."""
 
     extended: Pairs = ()
-    """What of the pod devices may serve, on nodes that do not offer it themselves."""
+    """The resources of the pod that devices may serve, on nodes that do not offer them themselves."""
     amounts: tuple[ContainerAmounts, ...] = ()
-    """Which container wants how much of it."""
-    unmade: dict[Pairs, Unmade] = field(default_factory=dict)
+    """The amounts by container."""
+    pending_claims: dict[Pairs, PendingClaim] = field(default_factory=dict)
     """The claims that were thought of for that, by what they serve."""
 
     company: tuple[tuple[str, int], ...] = ()
-    """What the pod and all that wait with it for one of the same open claims request together; empty for one alone."""
+    """The joint request of the pod and all that wait with it for one of the same open claims; empty for one alone."""
 
     _key: tuple[object, ...] | None = None
     """The key without limits, while nothing was given up."""
@@ -75,16 +75,16 @@ class ClaimNeeds:
         limits = tuple(sorted(self.limits.items()))
         return self._key[0], bool(self.given_up), limits, *self._key[3:]
 
-    def unmade_on(self, task: TaskInfo, node: NodeInfo) -> Unmade | None:
+    def pending_claim_on(self, task: TaskInfo, node: NodeInfo) -> PendingClaim | None:
         """Return the claim that would be made for the pod's extended resources on a node; None when it needs none."""
         if not self.extended:
             return None
         pairs = tuple(pair for pair in self.extended if not node.allocatable_of(pair[0]))
         if not pairs:
             return None
-        found = self.unmade.get(pairs)
+        found = self.pending_claims.get(pairs)
         if found is None:
-            found = self.unmade[pairs] = unmade_claim(task, pairs)
+            found = self.pending_claims[pairs] = pending_claim_of(task, pairs)
         return found
 
 
@@ -114,10 +114,10 @@ def needs_of(task: TaskInfo, devices: Devices) -> ClaimNeeds:
 
 
 def _shown_as(claim: Claim | str, devices: Devices) -> ConditionReason:
-    """Return what a claim that keeps its pod waiting lacks.
+    """Return the reason of a claim that keeps its pod waiting.
 
-    A DeviceClass comes with the driver, and that with the nodes that have its devices: where it does not exist, such
-    nodes are lacking. Kubernetes' own specs, which make a class while a pod waits for it, want Unschedulable, too.
+    A DeviceClass comes with the driver, and that with the nodes that have its devices: if it does not exist, such nodes
+    are missing. Kubernetes' own specs, which make a class while a pod waits for it, want Unschedulable, too.
     """
     if isinstance(claim, str) or all(name in devices.classes for name in claim.spec.classes()):
         return ConditionReason.CLAIM_NOT_READY
@@ -125,22 +125,22 @@ def _shown_as(claim: Claim | str, devices: Devices) -> ConditionReason:
 
 
 def left_over(task: TaskInfo, devices: Devices) -> Claim | None:
-    """Return the claim that was made for a waiting pod's extended resources in an attempt that came to nothing."""
+    """Return the claim that a failed attempt made for a waiting pod's extended resources."""
     if not task.template.container_amounts or not devices.has_extended_claims:
         return None
     return devices.extended_claim_of(task.as_owner)
 
 
 def _extended_fault(task: TaskInfo, needs: ClaimNeeds, devices: Devices) -> str:
-    """Return why a pod's extended resources keep it waiting, and note what wants them; empty when they do not."""
+    """Return why a pod's extended resources keep it waiting, and note them; empty if they do not."""
     known = left_over(task, devices)
     if known is not None:
         return f'waiting for resourceclaim "{known.name}" of an earlier attempt to be deleted'
     if not needs.extended:
         return ""
     needs.amounts = task.template.container_amounts
-    needs.unmade[needs.extended] = unmade_claim(task, needs.extended)
-    requests = needs.unmade[needs.extended].made.requests
+    needs.pending_claims[needs.extended] = pending_claim_of(task, needs.extended)
+    requests = needs.pending_claims[needs.extended].made.requests
     if len(requests) > MOST_REQUESTS:
         resources = ", ".join(f'"{name}"' for name, _ in needs.extended)
         return f"containers ask for {resources} in {len(requests)} requests, one ResourceClaim may have {MOST_REQUESTS}"
@@ -219,7 +219,7 @@ def _reach(allocation: dra.Allocation) -> NodeSelector | None:
 
 
 def can_be_released(task: TaskInfo, claim: Claim, devices: Devices) -> bool:
-    """Whether a claim's devices may be taken from it: nobody but this pod, or its idle group, has to do with it."""
+    """True if a claim may lose its devices: only this pod, or its idle group, uses it."""
     user = user_of(task, claim)
     if claim.uid in devices.in_flight or (user != task.uid and not is_idle(task)):
         return False

@@ -1,9 +1,9 @@
-"""Devices that will be free: those of claims all of whose users are leaving, are taken as gone, or are gone.
+"""Devices that will be free: those of claims whose users are all terminating, tried as gone, or gone.
 
-A claim has its devices until Kubernetes' controller takes them from it, some time after its last pod is gone. Whoever
-makes room asks earlier: what if these pods were not there? So while a pod is tried as gone, devices that nobody else
-uses are free. For a promise of room, devices are as good as free as well whose users are still leaving, or whose claim
-was not cleaned up yet; nothing is bound to them before.
+A claim has its devices until Kubernetes' controller takes them from it, some time after its last pod is gone. A search
+for victims asks earlier: what if these pods were gone? So while a pod is tried as gone, devices without other users are
+free. For a pipelined pod, devices also count as free if their users are still terminating, or if their claim was not
+cleaned up yet; nothing is bound to them before.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from volsched.plugin import Cluster, TaskInfo, TaskStatus
 from volsched.plugin.devices import Claim, claims_of
 
 CHOSEN_NOW: Final = (TaskStatus.ALLOCATED, TaskStatus.PIPELINED, TaskStatus.BINDING)
-"""Whoever stands so and leaves has used nothing yet."""
+"""A pod with this status that leaves has used nothing yet."""
 
 
 class Vacancies:
-    """Told of moves by the rules for devices (``follow``)."""
+    """Notified of moves by the rules for devices (``follow``)."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._devices = cluster.devices
 
     def follow(self, task: TaskInfo, before: TaskStatus) -> None:
-        """Have devices free that nobody uses but pods that are taken as gone; taken again when these are back."""
+        """Free devices whose users are all tried as gone; take them again when these are back."""
         if task.status is TaskStatus.RELEASING or before is TaskStatus.RELEASING:
             for claim in self._claims_of(task):
                 self._devices.vacate(claim, is_vacant=self._is_used_by_none(claim, _is_away))
@@ -36,7 +36,7 @@ class Vacancies:
 
     @contextmanager
     def all_left(self, tasks: list[TaskInfo]) -> Iterator[None]:
-        """Have devices free that nobody uses but pods that are leaving, these among them, or are gone already."""
+        """Free devices whose users are all terminating, these among them, or are gone already."""
         keys = {claim.key: claim for task in tasks for claim in self._claims_of(task)}
         claims = [claim for claim in keys.values() if self._is_used_by_none(claim, _is_leaving)]
         was = [claim.uid in self._devices.vacant for claim in claims]

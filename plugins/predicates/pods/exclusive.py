@@ -1,7 +1,7 @@
-"""What pods on one node must not have twice: host ports, and disks that they name themselves.
+"""Things that pods on one node must not share: host ports, and disks that they name themselves.
 
-The account holds, for each such thing that anybody has, the nodes where it is had and in which forms; so a question
-never looks at pods, and clusters without such things keep nothing.
+The account holds, for each such thing, the nodes where it is used and in which forms; so a question never looks at
+pods, and clusters without such things keep nothing.
 """
 
 from __future__ import annotations

@@ -74,24 +74,24 @@ class Neighbours:
 
     def admit_rows(self, task: TaskInfo, nodes: NodeTable) -> Mask:
         """Answer as ``refuse``, for many nodes at once."""
-        facts, rows = nodes.facts, nodes.rows
+        properties, rows = nodes.properties, nodes.rows
         template = task.template
         mask = np.ones(len(rows), dtype=np.bool_)
         if template.affinity or template.anti_affinity:
             near = self._domains.near(template)
             first = bool(near.affinity) and self._may_be_first(task, near)
             for table in near.affinity:
-                mask &= has_label(table.key, facts, rows) if first else table.by_row(facts, rows) > 0
+                mask &= has_label(table.key, properties, rows) if first else table.by_row(properties, rows) > 0
             for table in near.anti_affinity:
                 if table.counts:
-                    mask &= table.by_row(facts, rows) == 0
+                    mask &= table.by_row(properties, rows) == 0
         for claim in self._domains.keeping_away(task):
             if claim.table.counts:
-                mask &= claim.table.by_row(facts, rows) == 0
+                mask &= claim.table.by_row(properties, rows) == 0
         return mask
 
     def _may_be_first(self, task: TaskInfo, near: Near) -> bool:
-        """Whether no pod that the terms mean is anywhere, and they mean this one."""
+        """True if no pod that the terms mean is anywhere, and they mean this one."""
         if any(table.counts for table in near.affinity):
             return False
         namespace = self._domains.namespace_labels(task.namespace)

@@ -8,7 +8,7 @@ from typing import ClassVar
 from plugins.predicates.arguments import PredicatesArguments
 from plugins.predicates.pods.exclusive import Exclusive
 from plugins.predicates.verdicts import node_refusal
-from volsched.model.pods.rules import HostPort
+from volsched.model.pods.placement_rules import HostPort
 from volsched.plugin import PodTemplate, Predicate, Registrar, Rule, Verdict
 
 NO_FREE_PORT = node_refusal("node(s) didn't have free ports for the requested pod ports")

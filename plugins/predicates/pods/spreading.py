@@ -28,11 +28,11 @@ class Spreading:
 
     @staticmethod
     def applies(template: PodTemplate) -> bool:
-        """Whether pods of a template have such a constraint."""
+        """True if pods of a template have such a constraint."""
         return any(item.hard for item in template.spread)
 
     def key(self, task: TaskInfo) -> tuple[int, ...] | None:
-        """Return a key that adds nothing to the template, or None when it has no such constraint."""
+        """Return a key that adds nothing to the template, or None without such a constraint."""
         return () if self.applies(task.template) else None
 
     def version(self, task: TaskInfo) -> int:
@@ -54,11 +54,11 @@ class Spreading:
 
     def admit_rows(self, template: PodTemplate, nodes: NodeTable) -> Mask:
         """Answer as ``refuse``, for many nodes at once."""
-        facts, rows = nodes.facts, nodes.rows
+        properties, rows = nodes.properties, nodes.rows
         mask = np.ones(len(rows), dtype=np.bool_)
         for item, table in self._domains.must_spread(template).constraints:
             most = item.max_skew + table.lowest(item.min_domains) - item.counts_self
-            mask &= has_label(item.topology_key, facts, rows) & (table.by_row(facts, rows) <= most)
+            mask &= has_label(item.topology_key, properties, rows) & (table.by_row(properties, rows) <= most)
         return mask
 
 

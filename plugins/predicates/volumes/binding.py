@@ -20,7 +20,7 @@ import numpy as np
 
 from plugins.predicates.verdicts import node_refusal, pod_refusal
 from plugins.predicates.volumes.claims import is_delayed, keys_of
-from plugins.predicates.volumes.volumes import OpenVolumes
+from plugins.predicates.volumes.predicate import OpenVolumes
 from volsched.model.storage import SELECTED_NODE
 from volsched.model.volumes import (
     NO_PROVISIONER,
@@ -35,13 +35,13 @@ from volsched.model.volumes import (
 from volsched.plugin import (
     ON_NODE,
     Cluster,
-    FactColumns,
     Mask,
     NodeInfo,
     NodeSelector,
     NodeTable,
     Observer,
     PodTemplate,
+    PropertyColumns,
     TaskInfo,
     TaskStatus,
     Verdict,
@@ -74,7 +74,7 @@ class _Provision:
 
 @dataclass(slots=True)
 class _VolumeNeeds:
-    """What the claims of a template need, as storage stood at ``version``."""
+    """The needs of a template's claims, at ``version`` of the storage."""
 
     template: PodTemplate
     version: tuple[int, int]
@@ -113,13 +113,13 @@ class VolumeBinding(Observer):
     def admit_rows(self, task: TaskInfo, nodes: NodeTable) -> Mask:
         """Answer as ``refuse``, for many nodes at once."""
         needs = self._needs_of(task)
-        facts, rows, cluster = nodes.facts, nodes.rows, self._cluster
+        properties, rows, cluster = nodes.properties, nodes.rows, self._cluster
         mask = np.full(len(cluster.rows), not needs.lost, dtype=np.bool_)
         for selector in needs.bound:
-            mask &= selector_mask(selector, facts)
+            mask &= selector_mask(selector, properties)
         for _, volume in needs.assumed:
             if volume.affinity is not None:
-                mask &= selector_mask(volume.affinity, facts)
+                mask &= selector_mask(volume.affinity, properties)
         if needs.selected or not self._can_be_seen_apart(needs):
             places = np.flatnonzero(mask[rows])
             if needs.selected:
@@ -130,33 +130,33 @@ class VolumeBinding(Observer):
                 result[place] = not isinstance(self._find(needs, cluster.rows[rows[place]]), Verdict)
             return result
         for unbound, _ in needs.unbound:
-            served = self._provision_mask(unbound, facts)
+            served = self._provision_mask(unbound, properties)
             if self._open.any_of(unbound.storage_class):
-                served = served | self._open.reach(unbound, self._taken, facts)
+                served = served | self._open.reach(unbound, self._taken, properties)
             mask &= served
         found: Mask = mask[rows]
         return found
 
     def _can_be_seen_apart(self, needs: _VolumeNeeds) -> bool:
-        """Whether no volume names a claim, and at most one claim may get any of the open ones."""
+        """True if no volume names a claim, and at most one claim may get any of the open ones."""
         if any(named is not None for _, named in needs.unbound):
             return False
         return sum(1 for unbound, _ in needs.unbound if self._open.any_of(unbound.storage_class)) <= 1
 
-    def _provision_mask(self, unbound: UnboundClaim, facts: FactColumns) -> Mask:
+    def _provision_mask(self, unbound: UnboundClaim, properties: PropertyColumns) -> Mask:
         provision = self._provision_of(unbound)
-        room = np.zeros(len(facts.cluster.rows), dtype=np.bool_)
+        room = np.zeros(len(properties.cluster.rows), dtype=np.bool_)
         if provision.topologies is None:
             return room
-        mask = selector_mask(provision.topologies, facts)
+        mask = selector_mask(provision.topologies, properties)
         if provision.rooms is None:
             return mask
         for selector in provision.rooms:
-            room |= selector_mask(selector, facts)
+            room |= selector_mask(selector, properties)
         return mask & room
 
     def _find(self, needs: _VolumeNeeds, node: NodeInfo) -> Verdict | list[VolumeWrite]:
-        """Return what must be written for the pod to have its volumes on a node, or why that cannot be."""
+        """Return the writes that give a pod its volumes on a node, or why there are none."""
         if needs.lost:
             return LOST_VOLUME
         if any(not selects(selector, node) for selector in needs.bound):
@@ -277,7 +277,7 @@ class VolumeBinding(Observer):
     # -- what placed pods take ------------------------------------------------------------------------------------
 
     def allocate(self, task: TaskInfo) -> Verdict | None:
-        """Note what a pod just placed is about to take; one that comes back from an eviction is not refused."""
+        """Note the volumes of a newly placed pod; one that comes back from an eviction is not refused."""
         if not task.template.claims or task.node is None:
             return None
         found = self._find(self._needs_of(task), task.node)
@@ -308,7 +308,7 @@ class VolumeBinding(Observer):
         return bool(template.claims)
 
     def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
-        """Take back what a pod would have taken that has no node any more (its binding failed, or it is gone)."""
+        """Take back the volumes of a pod that has no node any more (its binding failed, or it is gone)."""
         if task.bind_volumes and not ON_NODE[task.status]:
             self.deallocate(task)
 

@@ -28,7 +28,7 @@ def is_delayed(claim: api.PersistentVolumeClaim, storage: Storage) -> bool:
 
 
 def refusal(storage: Storage, task: TaskInfo) -> Verdict | None:
-    """Refuse a pod whose claims are not there, are going away, or are to be bound by somebody else first."""
+    """Refuse a pod whose claims do not exist, are terminating, or are bound by another component first."""
     template = task.template
     if not template.claims:
         return None

@@ -8,7 +8,7 @@ from typing import ClassVar
 from plugins.predicates.arguments import PredicatesArguments
 from plugins.predicates.pods.exclusive import Exclusive
 from plugins.predicates.verdicts import node_refusal
-from volsched.model.pods.rules import LegacyDisk
+from volsched.model.pods.placement_rules import LegacyDisk
 from volsched.plugin import PodTemplate, Predicate, Registrar, Rule, Verdict
 
 IN_USE = node_refusal("node(s) had no available disk")
@@ -18,7 +18,7 @@ DiskKey = tuple[str, str]
 
 
 class LegacyDisks(Exclusive[DiskKey, LegacyDisk]):
-    """VolumeRestrictions: nobody on the node uses a disk of the pod in a way that excludes the pod."""
+    """VolumeRestrictions: no pod on the node uses a disk in a way that excludes the pod."""
 
     REFUSAL: ClassVar[Verdict] = IN_USE
 

@@ -1,9 +1,9 @@
-"""How many volumes of a CSI driver a node takes.
+"""The limit of volumes of a CSI driver on a node.
 
     volumes of pods on the node + attachments to it of other volumes + volumes that the pod would add  <=  limit
 
-A volume that a pod on the node uses already is not added. Without a CSINode, or a count in it, there is no limit. A
-claim that is not bound yet counts as a volume of its own, of the driver that its class names.
+A volume that a pod on the node uses already is not added. Without a CSINode, or a count in it, there is no limit. An
+unbound claim counts as a volume of its own, of the driver that its class names.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Identity = tuple[str, str]
 
 
 class Mounts:
-    """The different volumes of one kind (of pods, or of attachments) on each node: who accounts for each of them."""
+    """The different volumes of one kind (of pods, or of attachments) on each node, with their users."""
 
     def __init__(self) -> None:
         self._users: dict[tuple[str, str], dict[str, set[str]]] = {}
@@ -118,20 +118,20 @@ class VolumeLimits:
         """Return the limit of each row; a very large number where there is none."""
         cluster = self._cluster
         known = self._limits.get(driver)
-        if known is None or known[0] != (cluster.clocks.layout, self._csi_version):
+        if known is None or known[0] != (cluster.clocks.layout_generation, self._csi_version):
             limits: Amounts = np.full(len(cluster.rows), np.iinfo(np.int64).max, dtype=np.int64)
             for name, csi_node in self._storage.csi_nodes.items():
                 if name in cluster.nodes:
                     for item in csi_node.spec.drivers:
                         if item.name == driver and item.allocatable is not None and item.allocatable.count is not None:
                             limits[cluster.nodes[name].row] = item.allocatable.count
-            known = self._limits[driver] = (cluster.clocks.layout, self._csi_version), limits
+            known = self._limits[driver] = (cluster.clocks.layout_generation, self._csi_version), limits
         return known[1]
 
     # -- following storage and pods -------------------------------------------------------------------------------
 
     def _refresh(self) -> None:
-        """Catch up: first with pods, by what their claims were when last looked at, then with what these are now."""
+        """Refresh: first pods, with the former state of their claims, then the present state of these."""
         news = self._uses.news
         if self._seen == self._storage.version and news is not None and not news:
             return

@@ -56,7 +56,7 @@ class ClaimRules:
 
     @staticmethod
     def applies(template: PodTemplate) -> bool:
-        """Whether pods of a template have any claim."""
+        """True if pods of a template have any claim."""
         return bool(template.claims)
 
     def key(self, task: TaskInfo) -> tuple[int, ...] | None:
@@ -64,7 +64,7 @@ class ClaimRules:
         return () if task.template.claims else None
 
     def version(self, _: TaskInfo) -> tuple[object, ...]:
-        """Tell when answers may have changed: with storage, with the uses of claims, with what placed pods take."""
+        """Return the version: answers change with storage, with the uses of claims, and with volumes of placed pods."""
         return self._storage.version, self._uses.version, self._binding.stamp() if self._binding is not None else None
 
     def refuse(self, task: TaskInfo, node: NodeInfo) -> Verdict | None:

@@ -1,4 +1,4 @@
-"""Which claims are used by pods on which nodes."""
+"""The nodes on which claims are used."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from volsched.plugin import ON_NODE, Cluster, NodeInfo, Observer, PodTemplate, T
 class ClaimUses(Observer):
     """Claim -> node -> number of pods; ``version`` changes with them.
 
-    ``news`` are the pairs that came or went since somebody took them; None when nobody did for long.
+    ``news`` are the pairs that came or went since the last call; None if they were not read for long.
     """
 
     LONG = 100_000
@@ -54,7 +54,7 @@ class ClaimUses(Observer):
             self.news = None
 
     def others(self, key: str, task: TaskInfo) -> bool:
-        """Whether any pod but this one uses a claim."""
+        """True if any pod but this one uses a claim."""
         nodes = self.nodes.get(key)
         if not nodes:
             return False

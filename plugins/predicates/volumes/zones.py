@@ -14,7 +14,7 @@ from volsched.plugin.objects import api
 NO_ZONE = node_refusal("node(s) had no available volume zone", resolvable=False)
 
 Zones = tuple[tuple[str, frozenset[str]], ...]
-"""Label and the values one of which a node must have."""
+"""A label and its values, one of which a node must have."""
 
 
 def zones_of(volume: api.PersistentVolume) -> Zones:

@@ -70,7 +70,7 @@ def test_an_administrator_is_told_so_and_uses_nothing_up() -> None:
     (allocation,) = allocate(world, "c")
 
     assert allocation.devices.results[0].admin_access is True
-    assert world.ledger.taken == {}
+    assert world.usage.taken == {}
 
 
 def test_the_second_alternative_when_the_first_leaves_nothing_to_a_later_request() -> None:

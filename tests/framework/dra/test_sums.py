@@ -111,5 +111,5 @@ def test_counters_and_capacities_are_never_given_away_twice(
 
     for name in list(card.held):
         card.leave(name)
-    ledger = card.devices.ledger
+    ledger = card.devices.usage
     assert (ledger.taken, ledger.shares, ledger.consumed, ledger.held) == ({}, {}, {}, {})

@@ -121,7 +121,7 @@ def search(
     labels = labels or {}
     pools = Pools(world).seen_from(node, labels)
     claims = [claim_of(world, name) for name in names]
-    return choose(claims, pools, world.classes, world.ledger, SELECTORS, steps)
+    return choose(claims, pools, world.classes, world.usage, SELECTORS, steps)
 
 
 def claim_of(world: Devices, name: str) -> Claim:

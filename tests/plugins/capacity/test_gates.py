@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.actions.test_gates import NOWHERE, World, a_queue, gated
-from volsched.model.changes import Gone
+from volsched.model.changes import Deleted
 from volsched.testing.builders import ClusterBuilder, a_cluster
 
 
@@ -34,6 +34,6 @@ def test_a_pod_that_was_let_in_and_finds_no_node_keeps_the_room_until_it_goes() 
     world.cycle()
     assert world.lifted == []
 
-    world.cycle(Gone("Pod", "default", "a", "pod-default-a"))
+    world.cycle(Deleted("Pod", "default", "a", "pod-default-a"))
 
     assert world.lifted == ["b"]

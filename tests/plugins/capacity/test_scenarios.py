@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tests.actions.test_scenarios import configuration, world
-from volsched.framework.engine.engine import FastEngine
+from volsched.framework.engine.fast import FastEngine
 from volsched.testing.builders import a_rig
 from volsched.testing.naive import NaiveEngine
 from volsched.testing.recount import faults, leftovers

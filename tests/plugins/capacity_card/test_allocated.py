@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from plugins.capacity_card.allocated import PREFIX, as_resource
 from tests.plugins.capacity_card.clusters import GPU, MPS, A, H, cards, configuration, rig
-from volsched.model.changes import Gone
+from volsched.model.changes import Deleted
 from volsched.model.plan import WriteQueueStatus
 from volsched.quota.status import QueueStatuses
 from volsched.registry import load_profile
@@ -34,9 +34,9 @@ def twice(**amounts: int) -> dict[str, str]:
     return {name: str(count) for card, count in amounts.items() for name in (card, f"{PREFIX}{card}")}
 
 
-def gone(scheduling: Rig, name: str) -> Gone:
+def gone(scheduling: Rig, name: str) -> Deleted:
     task = next(task for task in scheduling.cluster.tasks.values() if task.name == name)
-    return Gone("Pod", task.namespace, name, task.uid)
+    return Deleted("Pod", task.namespace, name, task.uid)
 
 
 def test_the_queue_of_the_seed_says_its_cards_by_name() -> None:

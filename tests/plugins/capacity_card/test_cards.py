@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volsched.model.cards.names import resource_by_name
-from volsched.model.cards.offers import CardOffer, cards_of, gigabytes
+from volsched.model.cards.node_cards import CardOffer, cards_of, gigabytes
 
 A100 = {"p": "NVIDIA-A100", "c": "8", "m": "81920"}
 GPU = "nvidia.com/gpu"

@@ -20,7 +20,7 @@ from tests.plugins.capacity_card.examples import (
 )
 from volsched.registry import load_profile
 from volsched.simulation.documents import read_documents
-from volsched.simulation.manifests import take_stock
+from volsched.simulation.manifests import read_inventory
 from volsched.simulation.result import result_of
 from volsched.simulation.runner import SimulationSettings, simulate
 
@@ -35,7 +35,7 @@ def simulated(tmp_path: Path) -> Any:
     def run(*manifests: str, configuration: str = FULL_CONFIGURATION) -> Any:
         path = tmp_path / "manifests.yaml"
         path.write_text("\n---\n".join(manifests))
-        inventory = take_stock(read_documents((str(path),)))
+        inventory = read_inventory(read_documents((str(path),)))
         return result_of(simulate(inventory, load_profile(configuration)[0], SimulationSettings(scores=True)))
 
     return run

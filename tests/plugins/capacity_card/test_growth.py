@@ -8,8 +8,8 @@ from bench import cards as world
 from bench import worlds
 from plugins.capacity_card.rules import CardRules
 from tests.plugins.capacity_card.clusters import A, H, cards, rig
-from volsched.framework.engine.engine import FastEngine
-from volsched.model.changes import Gone
+from volsched.framework.engine.fast import FastEngine
+from volsched.model.changes import Deleted
 from volsched.model.plan import Bind
 from volsched.registry import load_profile
 from volsched.testing.builders import puts
@@ -85,7 +85,7 @@ def test_a_thousand_gangs_that_wait_for_quota_are_not_asked_about_when_it_is_no_
     asked: list[str] = []
     monkeypatch.setattr(CardRules, "count_refusal", lambda self, task, verdict: asked.append(task.name))
 
-    scheduling.cycle(Gone("Pod", "default", "other-0", "pod-default-other-0"))
+    scheduling.cycle(Deleted("Pod", "default", "other-0", "pod-default-other-0"))
     assert asked == []
 
     more = cards().quota("dry", {A: sum(quota.values()) + size, H: 0}).objects

@@ -13,7 +13,7 @@ from plugins.capacity_card.plugin import CapacityCardPlugin
 from tests.plugins.capacity_card.clusters import GPU, Cards, cards, configuration, refusal, rig, some
 from volsched.framework.config.arguments import values_of
 from volsched.framework.config.loading import ConfigurationError
-from volsched.model.cards.offers import CardOffers, cards_of
+from volsched.model.cards.node_cards import NodeCardResources, cards_of
 from volsched.model.cards.vendors import accelerators
 from volsched.model.plan import RecordEvent
 from volsched.registry import load_configuration
@@ -31,13 +31,15 @@ MAPPED = (
 )
 
 
-def offers(labels: dict[str, str], *entries: Mapping[str, str], vendors: bool = False, **amounts: int) -> CardOffers:
+def offers(
+    labels: dict[str, str], *entries: Mapping[str, str], vendors: bool = False, **amounts: int
+) -> NodeCardResources:
     """What a node with these labels offers."""
     mapping = mapping_of({CARDS: entries, VENDOR_LABELS: vendors})
     return cards_of(labels, {name: 1000 * amount for name, amount in amounts.items()}, mapping.card_of)
 
 
-def names(found: CardOffers) -> dict[str, int]:
+def names(found: NodeCardResources) -> dict[str, int]:
     return {card.name: card.amount // 1000 for card in found.cards}
 
 
@@ -376,7 +378,7 @@ def test_mapped_cards_and_those_of_labels_may_be_in_one_list(names: str, codes: 
 def test_nodes_are_read_once_for_all_that_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[Mapping[str, str]] = []
 
-    def reading(labels: Mapping[str, str], *rest: Any) -> CardOffers:
+    def reading(labels: Mapping[str, str], *rest: Any) -> NodeCardResources:
         read.append(labels)
         return cards_of(labels, *rest)
 

@@ -20,7 +20,7 @@ from plugins.capacity_card.requests.charges import Charge
 from plugins.capacity_card.requests.minimum import Need, RolePods, cheapest, least
 from plugins.capacity_card.requests.requests import CardRequest, lists_of
 from tests.plugins.capacity_card.clusters import GPU, A, Cards, H, T, cards, configuration, decided, refusal, rig
-from volsched.model.changes import Gone
+from volsched.model.changes import Deleted
 from volsched.testing.builders import Rig, a_rig, puts
 from volsched.testing.contract import ENGINES
 
@@ -72,7 +72,7 @@ def test_an_update_goes_on_while_a_card_is_free() -> None:
     assert list(first.bindings) == ["new-0"]
     assert refusal(first, "new-1")[0] == "InsufficientScalarQuota"
 
-    assert list(on.cycle(Gone("Pod", "default", "old-0", "pod-default-old-0")).bindings) == ["new-1"]
+    assert list(on.cycle(Deleted("Pod", "default", "old-0", "pod-default-old-0")).bindings) == ["new-1"]
 
 
 def test_who_finds_the_quota_full_is_admitted_once_a_card_is_free() -> None:
@@ -82,7 +82,7 @@ def test_who_finds_the_quota_full_is_admitted_once_a_card_is_free() -> None:
     assert (full.bindings, phase(on, "new")) == ({}, "Pending")
     assert "requested <1000>, total would be <5000>, but capability is <4000>" in refusal(full, "new")[1]
 
-    assert list(on.cycle(Gone("Pod", "default", "old-0", "pod-default-old-0")).bindings) == ["new-0"]
+    assert list(on.cycle(Deleted("Pod", "default", "old-0", "pod-default-old-0")).bindings) == ["new-0"]
 
 
 def test_cards_beyond_a_minimum_are_not_given_away_twice() -> None:

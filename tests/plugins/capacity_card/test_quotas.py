@@ -22,7 +22,7 @@ from tests.plugins.capacity_card.clusters import (
     rig,
     some,
 )
-from volsched.model.changes import Gone
+from volsched.model.changes import Deleted
 from volsched.registry import load_profile
 from volsched.testing.builders import a_rig, put, puts
 
@@ -486,7 +486,7 @@ def test_what_a_pod_holds_on_a_node_that_nobody_knows_still_counts(lost: str) ->
     cluster.gang("j", card=A).gang("k", cpu=1)
     scheduling = rig(cluster)
     other = cards().cards("a1", T).objects[0]
-    change = put(other) if lost == "relabelled" else Gone("Node", "", "a1", "")
+    change = put(other) if lost == "relabelled" else Deleted("Node", "", "a1", "")
 
     decision = scheduling.cycle(change)
 
@@ -510,7 +510,7 @@ def test_quota_comes_back_when_pods_go() -> None:
     other = [put(item) for item in cards().gang("other", card=A, created=1).objects]
 
     first, second = scheduling.cycle(), scheduling.cycle(*other)
-    third = scheduling.cycle(*(Gone("Pod", "default", name, f"pod-default-{name}") for name in ("up-1", "up-2")))
+    third = scheduling.cycle(*(Deleted("Pod", "default", name, f"pod-default-{name}") for name in ("up-1", "up-2")))
 
     assert (len(first.bindings), second.bindings) == (2, {})
     assert third.bindings == {"other-0": "a1"}

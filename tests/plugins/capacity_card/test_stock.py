@@ -7,14 +7,14 @@ import pytest
 from tests.plugins.capacity_card.nodes import GPU, MIG, MPS, card_node
 from tests.simulation.clusters import Manifest, node
 from volsched.model import api
-from volsched.model.cards.stock import Stock, stock_of
+from volsched.model.cards.inventory import CardInventory, card_inventory_of
 
 A = "NVIDIA-A100-SXM4-80GB"
 
 
-def stock(*manifests: Manifest) -> Stock:
+def stock(*manifests: Manifest) -> CardInventory:
     nodes = [api.decode_object(raw) for raw in manifests]
-    return stock_of([found for found in nodes if isinstance(found, api.Node)])
+    return card_inventory_of([found for found in nodes if isinstance(found, api.Node)])
 
 
 def test_cards_of_all_nodes_are_added_up_by_name() -> None:

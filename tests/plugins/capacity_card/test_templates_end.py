@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.plugins.capacity_card.clusters import A, cards, rig
-from volsched.model.changes import Gone, Put
+from volsched.model.changes import Deleted, Put
 from volsched.testing.builders import put
 
 ODD = 300
@@ -27,7 +27,7 @@ def test_a_burst_of_odd_pods_leaves_nothing_by_template() -> None:
 
     on.cycle(*map(odd, range(ODD)))
     assert on.scheduler.table_sizes()["accounts.capacity-card.ledger"] >= ODD
-    on.cycle(*(Gone("Pod", "default", f"odd-{number}", f"odd-{number}") for number in range(ODD)))
+    on.cycle(*(Deleted("Pod", "default", f"odd-{number}", f"odd-{number}") for number in range(ODD)))
 
     after = on.scheduler.table_sizes()
     assert all(after[name] <= before[name] + 64 for name in kept), after

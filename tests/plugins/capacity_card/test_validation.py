@@ -15,8 +15,8 @@ from tests.plugins.capacity_card.nodes import GPU, MIG, card_node
 from tests.simulation.clusters import Manifest, group, node, pod, queue, volcano_job, workload
 from volsched.framework.validation import Surroundings
 from volsched.model import api
+from volsched.model.cards.inventory import card_inventory_of
 from volsched.model.cards.names import CARD_QUOTA
-from volsched.model.cards.stock import stock_of
 from volsched.simulation.manifests import completed, decode, subject_of
 from volsched.validation.objects import problems_of
 from volsched.validation.problems import Problem
@@ -280,7 +280,11 @@ def test_whatever_users_write_is_judged_and_never_fails(quota: str, request: str
 
 def test_nodes_are_looked_at_once_for_many_objects(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[int] = []
-    monkeypatch.setattr(validation, "stock_of", lambda nodes, _: looked.append(len(nodes)) or stock_of(nodes))  # type: ignore[func-returns-value]
+    monkeypatch.setattr(
+        validation,
+        "card_inventory_of",
+        lambda nodes, _: looked.append(len(nodes)) or card_inventory_of(nodes),  # type: ignore[func-returns-value]
+    )
     objects = read(*NODES, *(annotated(queue(f"q{number}"), card_quota={"X": 1}) for number in range(50)))
     beside = Surroundings(objects)
 

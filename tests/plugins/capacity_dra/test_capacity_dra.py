@@ -14,7 +14,7 @@ from plugins.capacity_dra.usage import ClaimUsage
 from tests.framework.dra.worlds import asking, claim, device, device_class, exactly, first_of, part
 from tests.plugins.predicates.test_devices import using
 from volsched.framework.dra.amounts import Amount
-from volsched.model.changes import BindFailed, DroppedFields, Gone
+from volsched.model.changes import BindFailed, Deleted, DroppedFields
 from volsched.model.job import INQUEUE
 from volsched.model.plan import RecordEvent
 from volsched.testing.builders import ClusterBuilder, CycleDecision, Rig, a_cluster, a_rig
@@ -162,9 +162,9 @@ def test_a_shared_claim_counts_once_and_until_its_last_user_is_gone() -> None:
     assert used(rig, "q") == {"deviceclass/gpu": 3}
     assert "requested 2, used 3" in first.waiting["b"]
 
-    rig.cycle(Gone("Pod", "default", "a-0", "pod-default-a-0"))
+    rig.cycle(Deleted("Pod", "default", "a-0", "pod-default-a-0"))
     assert used(rig, "q") == {"deviceclass/gpu": 3}
-    last = rig.cycle(Gone("Pod", "default", "a-1", "pod-default-a-1"))
+    last = rig.cycle(Deleted("Pod", "default", "a-1", "pod-default-a-1"))
     assert last.bindings == {"b": "n1"}
     assert used(rig, "q") == {"deviceclass/gpu": 2}
 
@@ -338,7 +338,7 @@ def test_wrong_quotas_of_a_queue_that_is_made_anew_are_told_again() -> None:
             for step in rig.cycle(*changes).steps
             if isinstance(step, RecordEvent) and step.reason == "InvalidDRAQuota"
         ]
-        for changes in (made.changes(), [Gone("Queue", "", "q", "queue--q")], made.changes())
+        for changes in (made.changes(), [Deleted("Queue", "", "q", "queue--q")], made.changes())
     ]
 
     assert told == [["q"], [], ["q"]]
@@ -394,7 +394,7 @@ def test_accounts_are_those_that_are_counted_anew_and_no_quota_is_passed(
     rig.cycle()
     for number in leaving:
         failed = BindFailed(f"pod-default-p{number}", "n1", "no", rig.clock.now() + 1)
-        rig.cycle(failed if number % 2 else Gone("Pod", "default", f"p{number}", f"pod-default-p{number}"))
+        rig.cycle(failed if number % 2 else Deleted("Pod", "default", f"p{number}", f"pod-default-p{number}"))
 
     again = ClaimUsage(rig.cluster, with_admin=False)
     for name, limit in zip(("a", "b", "dept"), limits, strict=True):
@@ -402,7 +402,7 @@ def test_accounts_are_those_that_are_counted_anew_and_no_quota_is_passed(
         assert now == {key.key: int(value) for key, value in again.account(name).used.items()}
         assert now.get("deviceclass/gpu", 0) <= limit
     for task in list(rig.cluster.tasks.values()):
-        rig.cycle(Gone("Pod", task.namespace, task.name, task.uid))
+        rig.cycle(Deleted("Pod", task.namespace, task.name, task.uid))
     assert used(rig, "root") == {}
     assert faults(rig.cluster) == []
 

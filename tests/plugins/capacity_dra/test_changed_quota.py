@@ -17,6 +17,6 @@ def test_a_queue_that_states_another_quota_has_that_one() -> None:
     cluster = Cluster()
     limits = ClaimLimits(cluster, CapacityDRAArguments())
     for count in (2, 1):
-        cluster.queue_ledger.put_queue(spec(count))
+        cluster.queue_cache.put_queue(spec(count))
 
         assert limits.of("q").limits == {("gpu", COUNT): count}

@@ -11,8 +11,8 @@ from tests.cli.calls import call, text_of
 from tests.framework.dra.worlds import claim, device, device_class, exactly, part
 from tests.plugins.capacity_dra.test_capacity_dra import wanting
 from tests.plugins.predicates.test_devices import using
-from volsched.framework.engine.engine import FastEngine
-from volsched.model.changes import Gone
+from volsched.framework.engine.fast import FastEngine
+from volsched.model.changes import Deleted
 from volsched.testing.builders import ClusterBuilder, Rig, a_cluster, a_rig
 from volsched.testing.contract import ENGINES
 from volsched.testing.recount import faults
@@ -104,11 +104,11 @@ def test_the_devices_are_had_once_the_claims_of_victims_are_cleaned_up() -> None
     assert len(gone) == 2
 
     assert rig.cycle().evictions == []
-    after = rig.cycle(*[Gone("Pod", "default", name, f"pod-default-{name}") for name in gone])
+    after = rig.cycle(*[Deleted("Pod", "default", name, f"pod-default-{name}") for name in gone])
     assert (after.evictions, after.bindings) == ([], {})
     assert sorted(task.name for task in nominated(rig)) == ["w0", "w1"]
 
-    clean = rig.cycle(*[Gone("ResourceClaim", "default", name, f"uid-{name}") for name in gone])
+    clean = rig.cycle(*[Deleted("ResourceClaim", "default", name, f"uid-{name}") for name in gone])
     assert clean.bindings == {"w0": "n1", "w1": "n1"}
     assert rig.cluster.devices.unclean == {}
 

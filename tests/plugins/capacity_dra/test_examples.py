@@ -10,14 +10,14 @@ import pytest
 from volsched.framework.reporter import refusal_of
 from volsched.registry import load_profile
 from volsched.simulation.documents import read_documents
-from volsched.simulation.manifests import take_stock
+from volsched.simulation.manifests import read_inventory
 from volsched.simulation.runner import Simulation, simulate
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "manifests" / "examples" / "capacity-dra"
 
 
 def played(name: str) -> Simulation:
-    inventory = take_stock(read_documents((str(EXAMPLES / f"{name}.yaml"),)))
+    inventory = read_inventory(read_documents((str(EXAMPLES / f"{name}.yaml"),)))
     assert inventory.configuration is not None
     profile, warnings = load_profile(inventory.configuration)
     assert warnings == ()

@@ -17,7 +17,7 @@ from tests.plugins.capacity_dra.test_announced import template
 from tests.plugins.capacity_dra.test_capacity_dra import EXTENDED, HIERARCHY, a_world, quota, quotas_of, wanting
 from tests.plugins.predicates.test_devices import using
 from volsched.framework.dra.amounts import Amount, Amounts
-from volsched.model.changes import BindFailed, Change, Gone
+from volsched.model.changes import BindFailed, Change, Deleted
 from volsched.model.cluster import Cluster
 from volsched.model.dra.announced import ANNOTATION
 from volsched.model.job import INQUEUE, JobInfo
@@ -117,17 +117,17 @@ def steps(draw: st.DrawFn) -> list[Change]:
         [a_gang(job, queue, count, phase)],
         [a_gang(job, queue, count, phase), pod],
         [pod],
-        [Gone("Pod", "default", f"j{job}-{number}", uid)],
-        [Gone("PodGroup", "default", f"j{job}", f"podgroup-default-j{job}")],
+        [Deleted("Pod", "default", f"j{job}-{number}", uid)],
+        [Deleted("PodGroup", "default", f"j{job}", f"podgroup-default-j{job}")],
         [BindFailed(uid, "n1", "no", 0)],
         [claim(f"c{number}", exactly(count=count))],
         [held(f"c{number}", *(f"d{n:02}" for n in range(count)), driver="gpu.example.com", pool="gpu")],
         [made],
-        [Gone("ResourceClaim", "default", made["metadata"]["name"], "")],
+        [Deleted("ResourceClaim", "default", made["metadata"]["name"], "")],
         [for_extended],
-        [Gone("ResourceClaim", "default", for_extended["metadata"]["name"], "")],
+        [Deleted("ResourceClaim", "default", for_extended["metadata"]["name"], "")],
         [template(f"t{job % 2}", exactly(count=count))],
-        [Gone("ResourceClaimTemplate", "default", f"t{job % 2}", "")],
+        [Deleted("ResourceClaimTemplate", "default", f"t{job % 2}", "")],
         [an_extended_class(yes)],
         [a_node("n2", **({EXTENDED: 3} if yes else {}))],
         [a_queue("b", **({"parent": "dept"} if yes else {}))],
@@ -192,7 +192,7 @@ OF_ROLES = (a_gang(0, "a", 2, INQUEUE), a_member(0, 0, 0, True), a_member(0, 1, 
         pytest.param(SHARED_BY_TWO, on_node(a_member(2, 0, 0, True)), id="another job's pod uses a claim of it"),
         pytest.param(
             (*SHARED_BY_TWO[:4], on_node(a_member(2, 0, 0, True))),
-            Gone("Pod", "default", "j2-0", "pod-default-j2-0"),
+            Deleted("Pod", "default", "j2-0", "pod-default-j2-0"),
             id="another job's pod lets go of a claim of it",
         ),
         pytest.param(
@@ -203,13 +203,13 @@ OF_ROLES = (a_gang(0, "a", 2, INQUEUE), a_member(0, 0, 0, True), a_member(0, 1, 
         pytest.param(WITHOUT_PODS, a_node("n2", **{EXTENDED: 3}), id="a node offers what is announced"),
         pytest.param(
             (*WITHOUT_PODS, a_node("n2", **{EXTENDED: 3})),
-            Gone("Node", "", "n2", ""),
+            Deleted("Node", "", "n2", ""),
             id="the last node that offers it goes",
         ),
         pytest.param(WITH_EXTENDED, extended_claim(1, 0, 3), id="the claim for extended resources is made"),
         pytest.param(
             (*WITH_EXTENDED, extended_claim(1, 0, 3)),
-            Gone("ResourceClaim", "default", "x-1-0", ""),
+            Deleted("ResourceClaim", "default", "x-1-0", ""),
             id="and goes again",
         ),
         pytest.param(WITH_EXTENDED, an_extended_class(named=False), id="a class no longer stands for a resource"),
@@ -228,7 +228,7 @@ OF_ROLES = (a_gang(0, "a", 2, INQUEUE), a_member(0, 0, 0, True), a_member(0, 1, 
         pytest.param(SHARED_BY_TWO, a_queue("a"), id="the queue is below no other any more"),
         pytest.param(SHARED_BY_TWO, a_gang(0, "b", 2, INQUEUE), id="the job is in another queue"),
         pytest.param(SHARED_BY_TWO, a_gang(0, "a", 2, "Pending"), id="the job is no longer admitted"),
-        pytest.param(SHARED_BY_TWO, Gone("PodGroup", "default", "j0", ""), id="the PodGroup goes"),
+        pytest.param(SHARED_BY_TWO, Deleted("PodGroup", "default", "j0", ""), id="the PodGroup goes"),
     ],
 )
 def test_what_is_reserved_changes_with_what_it_is_made_from(before: tuple[Any, ...], change: Any) -> None:
@@ -242,7 +242,7 @@ def test_what_is_reserved_changes_with_what_it_is_made_from(before: tuple[Any, .
     check(rig)
     earlier = figures(rig)
 
-    rig.mirror.apply([change if isinstance(change, Gone) else put(change)])
+    rig.mirror.apply([change if isinstance(change, Deleted) else put(change)])
 
     check(rig)
     assert figures(rig) != earlier

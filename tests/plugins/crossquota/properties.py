@@ -14,7 +14,7 @@ from plugins.crossquota.budget import NodeBudgets
 from plugins.crossquota.plugin import CrossQuotaPlugin
 from tests.plugins.crossquota.worlds import ANN, GPU, NAMES, PART, RESOURCES, STRATEGY, node
 from tests.properties.lives import Property, Reader, Scenario
-from volsched.model.changes import Change, Gone
+from volsched.model.changes import Change, Deleted
 from volsched.model.cluster import Cluster
 from volsched.model.plan import PlanStep
 from volsched.model.status import ON_NODE
@@ -135,7 +135,7 @@ class World(Scenario):
         if number >= len(self.pods):
             return []
         if kind == "ends":
-            return [Gone("Pod", "default", f"r{number}-0", f"pod-default-r{number}-0")]
+            return [Deleted("Pod", "default", f"r{number}-0", f"pod-default-r{number}-0")]
         where, requests, _, priority = self.pods[number]
         on, spec = f"n{where % len(self.nodes)}", {"priority": priority}
         return a_cluster().pod(f"r{number}-0", f"r{number}", on, labels=rest[0], spec=spec, **requests).changes()

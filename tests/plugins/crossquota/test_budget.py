@@ -64,8 +64,8 @@ def test_a_node_that_offers_a_matching_resource_is_a_gpu_node(
 def test_a_node_whose_device_plugin_restarts_stays_a_gpu_node() -> None:
     world = lab(**{"quota.cpu": 0})
     world.node("g1", **{GPU: 0})
-    facts = NodeProperties("g1", capacity={GPU: 4000})
-    world.cluster.node_ledger.put([(facts, {"cpu": 8000})])
+    properties = NodeProperties("g1", capacity={GPU: 4000})
+    world.cluster.node_cache.put([(properties, {"cpu": 8000})])
 
     assert admitted(world, world.pod("p", cpu=1)) == set()
 
@@ -200,7 +200,7 @@ def test_what_is_gone_is_forgotten() -> None:
     task = world.pod("p", on="g1", cpu=1)
     world.open_session()
     world.cluster.remove_task(task)
-    world.cluster.node_ledger.remove("g1")
+    world.cluster.node_cache.remove("g1")
     world.node("g1", **{GPU: 8})
 
     assert used(world) == [0, 0]
@@ -348,7 +348,7 @@ def test_an_annotation_that_comes_later_counts() -> None:
     task = world.pod("p", cpu=6)
     assert refusal(world, task) is None
 
-    facts = NodeProperties("g1", annotations={f"{ANN}cpu": "4"})
-    world.cluster.node_ledger.put([(facts, {"cpu": 8000, GPU: 8000})])
+    properties = NodeProperties("g1", annotations={f"{ANN}cpu": "4"})
+    world.cluster.node_cache.put([(properties, {"cpu": 8000, GPU: 8000})])
 
     assert refusal(world, task) is not None

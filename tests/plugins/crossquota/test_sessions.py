@@ -8,8 +8,8 @@ import pytest
 
 from plugins.crossquota.budget import NodeBudgets
 from tests.plugins.crossquota.worlds import ANN, GPU, NAMES, PART, STRATEGY, configuration, gpu_node, node, rig
-from volsched.framework.engine.engine import FastEngine
-from volsched.model.changes import Gone
+from volsched.framework.engine.fast import FastEngine
+from volsched.model.changes import Deleted
 from volsched.model.plan import RecordEvent
 from volsched.registry import load_profile
 from volsched.testing.builders import ClusterBuilder, CycleDecision, Rig, a_cluster, put
@@ -110,7 +110,7 @@ def test_room_that_a_pod_leaves_is_found(engine: Any) -> None:
     found = rig(gpu_nodes("g1").pod("before", on="g1", cpu=2).job("etl", cpu=2), engine, **{"quota.cpu": 2})
     assert found.cycle().bindings == {}
 
-    assert found.cycle(Gone("Pod", "default", "before", "pod-default-before")).bindings == {"etl-0": "g1"}
+    assert found.cycle(Deleted("Pod", "default", "before", "pod-default-before")).bindings == {"etl-0": "g1"}
 
 
 @with_engines
@@ -134,7 +134,7 @@ def test_a_more_important_cpu_pod_makes_room_within_the_quota(engine: Any) -> No
     decision = found.cycle()
 
     assert (decision.evictions, decision.bindings) == (["low-0"], {})
-    gone = Gone("Pod", "default", "low-0", "pod-default-low-0")
+    gone = Deleted("Pod", "default", "low-0", "pod-default-low-0")
     assert found.cycle(gone).bindings == {"high-0": "g1"}
 
 
@@ -221,7 +221,7 @@ def test_numbers_follow_changes_and_stay_the_same_object_without() -> None:
     quiet = [numbers for series, numbers in found.cycle().report.series if series.name.endswith("used")]
 
     assert quiet[0] is next(n for s, n in first.report.series if s.name.endswith("used"))
-    gone = found.cycle(Gone("Node", "", "g2", ""))
+    gone = found.cycle(Deleted("Node", "", "g2", ""))
     assert set(numbers(gone)["quota"]) == {("g1", "cpu"), ("g1", "memory")}
     assert set(numbers(first)["quota"]) == {(name, r) for name in ("g1", "g2") for r in ("cpu", "memory")}
 

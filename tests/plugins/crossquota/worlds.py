@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from volsched.framework.engine.engine import Engine, FastEngine
+from volsched.framework.engine.fast import Engine, FastEngine
 from volsched.model.cluster import Cluster
 from volsched.testing.builders import ClusterBuilder, Rig, a_node, a_rig
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from tests.framework.dra.worlds import asking, claim, device, device_class, exactly, first_of, part
 from tests.plugins.fragmentation.worlds import CORE, GPU, MEMORY, Wave
-from volsched.model.changes import Change, Gone
+from volsched.model.changes import Change, Deleted
 from volsched.testing.builders import ClusterBuilder, a_cluster
 
 NVIDIA: Final = "gpu.nvidia.com"
@@ -165,7 +165,7 @@ class DeviceWave(Wave):
 
     def leaving(self, names: Iterable[str]) -> list[Change]:
         gone = super().leaving(names)
-        return [*gone, *(Gone("ResourceClaim", "default", f"c-{name}", f"uid-c-{name}") for name in names)]
+        return [*gone, *(Deleted("ResourceClaim", "default", f"c-{name}", f"uid-c-{name}") for name in names)]
 
     def late(self) -> list[Change]:
         return []

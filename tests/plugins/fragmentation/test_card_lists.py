@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.plugins.fragmentation.worlds import GPU, MIG, MPS, a_plain_rig, demand_of
-from volsched.framework.engine.engine import FastEngine
+from volsched.framework.engine.fast import FastEngine
 from volsched.testing.builders import ClusterBuilder, a_cluster
 from volsched.testing.contract import MakeEngine, engine_contract
 

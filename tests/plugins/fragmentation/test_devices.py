@@ -34,8 +34,8 @@ from tests.plugins.fragmentation.device_worlds import (
 from tests.plugins.fragmentation.worlds import CONFIGURATION, GPU, a_plain_rig, cards, demand_of
 from volsched.cli import volsched
 from volsched.framework.accounts.card_parts import PartRequest
-from volsched.framework.engine.engine import FastEngine
-from volsched.model.changes import Gone
+from volsched.framework.engine.fast import FastEngine
+from volsched.model.changes import Deleted
 from volsched.registry import load_profile
 from volsched.testing.builders import ClusterBuilder, a_cluster, put
 from volsched.testing.contract import MakeEngine, engine_contract
@@ -106,7 +106,7 @@ def test_slices_that_go_take_their_cards_along() -> None:
     devices.refresh()
     before = devices.version
 
-    rig.mirror.apply([Gone("ResourceSlice", "", "s-n", "")])
+    rig.mirror.apply([Deleted("ResourceSlice", "", "s-n", "")])
     devices.refresh()
 
     assert not devices.is_any
@@ -177,7 +177,7 @@ def shares(world: ClusterBuilder, configuration: str = ALONE) -> tuple[Any, Any]
     """What is known of the demand after a session: by number of cards, and by percent of one."""
     rig = a_plain_rig(world, configuration)
     rig.cycle()
-    return demand_of(rig).means.blocks, demand_of(rig).means.sizes
+    return demand_of(rig).average_demand.blocks, demand_of(rig).average_demand.sizes
 
 
 def test_claims_count_in_the_demand() -> None:
@@ -261,8 +261,8 @@ def lived(seed: int, engine: MakeEngine) -> list[dict[str, str]]:
     rig = a_plain_rig(a_random_world(seed), CONFIGURATION, engine)
     first = rig.cycle()
     left = sorted(first.bindings)[::3]
-    gone = [Gone("Pod", "default", name, f"pod-default-{name}") for name in left if name.startswith("p")]
-    gone += [Gone("ResourceClaim", "default", f"c-{name}", f"uid-c-{name}") for name in left]
+    gone = [Deleted("Pod", "default", name, f"pod-default-{name}") for name in left if name.startswith("p")]
+    gone += [Deleted("ResourceClaim", "default", f"c-{name}", f"uid-c-{name}") for name in left]
     second = rig.cycle(*gone)
     assert faults(rig.cluster) == []
     return [first.bindings, second.bindings]
@@ -318,14 +318,14 @@ def test_after_a_restart_the_same_is_known() -> None:
     pods = [m for m in world.objects if m["kind"] == "Pod"]
     claims = [m for m in world.objects if m["kind"] == "ResourceClaim"]
 
-    late.mirror.apply(Gone("Pod", "default", m["metadata"]["name"], m["metadata"]["uid"]) for m in pods)
-    late.mirror.apply(Gone("ResourceClaim", "default", m["metadata"]["name"], m["metadata"]["uid"]) for m in claims)
+    late.mirror.apply(Deleted("Pod", "default", m["metadata"]["name"], m["metadata"]["uid"]) for m in pods)
+    late.mirror.apply(Deleted("ResourceClaim", "default", m["metadata"]["name"], m["metadata"]["uid"]) for m in claims)
     late.cycle()
     late.cycle(*[put(m) for m in reversed(pods)])
     late.cycle(*[put(m) for m in reversed(claims)])
 
-    assert demand_of(late).means.blocks
-    assert demand_of(late).means == demand_of(rig).means
+    assert demand_of(late).average_demand.blocks
+    assert demand_of(late).average_demand == demand_of(rig).average_demand
     assert demand_of(late).scarce.tolist() == demand_of(rig).scarce.tolist()
 
 
@@ -393,7 +393,7 @@ def test_nodes_and_slices_that_come_later_count() -> None:
 
     second = rig.cycle(*came.changes())
 
-    assert demand_of(rig).means.blocks == ((2, 32),)
+    assert demand_of(rig).average_demand.blocks == ((2, 32),)
     assert second.bindings == {"p": "z"}
 
 
@@ -405,7 +405,7 @@ def test_devices_of_a_pool_of_several_nodes_are_looked_at_again_when_claims_go()
     rig = a_plain_rig(world, ALONE)
 
     first = rig.cycle()
-    gone, came = Gone("ResourceClaim", "default", "on-a", "uid-on-a"), held("on-b", "of-b", pool="p", driver=NVIDIA)
+    gone, came = Deleted("ResourceClaim", "default", "on-a", "uid-on-a"), held("on-b", "of-b", pool="p", driver=NVIDIA)
     second = rig.cycle(gone, put(came), *a_cluster().pod("second", cpu=1).changes())
 
     assert first.bindings == {"first": "a"}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from plugins.fragmentation.plugin import NAME
 from tests.plugins.fragmentation.worlds import CONFIGURATION, a_plain_rig, a_random_world, cards, demand_of
-from volsched.framework.engine.engine import FastEngine
-from volsched.mirror.mirror import Mirror
-from volsched.model.changes import Gone
+from volsched.framework.engine.fast import FastEngine
+from volsched.mirror.apply import Mirror
+from volsched.model.changes import Deleted
 from volsched.testing.builders import a_cluster, put
 from volsched.testing.contract import engine_contract
 from volsched.testing.naive import NaiveEngine
@@ -45,10 +45,10 @@ def test_after_a_restart_the_same_is_known() -> None:
     pods = [m for m in world.objects if m["kind"] == "Pod"]
 
     mirrored = a_plain_rig(world, CONFIGURATION)
-    mirrored.mirror.apply(Gone("Pod", "default", m["metadata"]["name"], m["metadata"]["uid"]) for m in pods)
+    mirrored.mirror.apply(Deleted("Pod", "default", m["metadata"]["name"], m["metadata"]["uid"]) for m in pods)
     mirrored.cycle()
     mirrored.cycle(*[put(m) for m in reversed(pods)])
 
     assert isinstance(mirrored.mirror, Mirror)
-    assert demand_of(mirrored).means == demand_of(rig).means
+    assert demand_of(mirrored).average_demand == demand_of(rig).average_demand
     assert demand_of(mirrored).scarce.tolist() == demand_of(rig).scarce.tolist()

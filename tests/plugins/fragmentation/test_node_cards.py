@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
+from plugins.fragmentation.cluster_cards import ClusterCards, _card_labels
 from plugins.fragmentation.demand import Demand
 from plugins.fragmentation.device_cards import DeviceCards
 from plugins.fragmentation.node_cards import NodeCards, Richest
-from plugins.fragmentation.offers import Offers, _card_labels
 from tests.plugins.fragmentation.device_worlds import gpus
 from tests.plugins.fragmentation.worlds import a_plain_rig, cards, demand_of
 from volsched.framework.accounts.card_lists import CardLists
-from volsched.model.changes import Change, Gone
+from volsched.model.changes import Change, Deleted
 from volsched.model.nodes.node import NodeInfo
 from volsched.testing.builders import a_cluster, put
 
@@ -33,7 +33,7 @@ def labels(random: Random) -> dict[str, str]:
 def a_change(random: Random) -> Change:
     name, sort = f"n{random.randrange(6)}", random.randrange(5)
     if sort == 0:
-        return Gone("Node", "", name, f"node-{name}")
+        return Deleted("Node", "", name, f"node-{name}")
     if sort == 1:
         return put(gpus(name, random.randrange(1, 5)))
     shut = {"spec": {"unschedulable": True}} if sort == 2 else {}
@@ -44,14 +44,14 @@ def a_change(random: Random) -> Change:
 @pytest.mark.parametrize("seed", range(20))
 def test_what_is_kept_equals_what_is_read_anew(seed: int) -> None:
     random, rig = Random(seed), a_plain_rig(a_cluster(), ALONE)  # noqa: S311 - nothing here is secret
-    offers, devices = Offers(rig.cluster, (), CardLists()), DeviceCards(rig.cluster, ("gpu.nvidia.com",))
+    offers, devices = ClusterCards(rig.cluster, (), CardLists()), DeviceCards(rig.cluster, ("gpu.nvidia.com",))
     kept = NodeCards(rig.cluster, offers, devices)
 
     for _ in range(30):
         rig.mirror.apply([a_change(random) for _ in range(random.randrange(3))])
         kept.refresh()
 
-        offers_anew = Offers(rig.cluster, (), CardLists())
+        offers_anew = ClusterCards(rig.cluster, (), CardLists())
         anew = NodeCards(rig.cluster, offers_anew, devices)
         anew.refresh()
         assert offers.all == offers_anew.all
@@ -82,7 +82,7 @@ def test_a_node_that_changes_costs_no_look_at_others_or_at_pods(monkeypatch: pyt
 
     monkeypatch.setattr(NodeCards, "_of", watched(NodeCards._of, "node"))
     monkeypatch.setattr(Demand, "_kinds", watched(Demand._kinds, "job"))
-    monkeypatch.setattr("plugins.fragmentation.offers._card_labels", watched_labels)
+    monkeypatch.setattr("plugins.fragmentation.cluster_cards._card_labels", watched_labels)
     rig.cycle(put(a_node("n7", 4, labels={"some": "label"})))
     demand.refresh()
     assert looked == [("labels", "n7"), ("node", "n7")]

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from plugins.fragmentation.means import CardSums, Means, means_of, size_of
+from plugins.fragmentation.average_demand import AverageDemand, CardSums, average_demand_of, size_of
 from plugins.fragmentation.waste import taken
 from tests.plugins.fragmentation.worlds import CONFIGURATION, a_plain_rig, cards, demand_of, shared
 from volsched.framework.accounts.card_parts import PartRequest
@@ -17,14 +17,17 @@ ALONE = 'actions: "allocate"\ntiers:\n- plugins: [{name: predicates}, {name: fra
 A, B, E, MARGIN = Fraction(3), Fraction(1), Fraction(1), Fraction(8, 10)
 
 
-def waste(each: list[Fraction], cpu: Fraction, memory: Fraction, means: Means) -> Fraction:
+def waste(each: list[Fraction], cpu: Fraction, memory: Fraction, average_demand: AverageDemand) -> Fraction:
     """What is wasted on a node, as the page of the plugin has it; cards from 0 to 1, cpu in cores, memory in bytes."""
     free, whole = sum(each), sum(1 for card in each if card == 1)
-    per_cpu, per_memory = MARGIN * Fraction(means.cpu) / 1000, MARGIN * Fraction(means.memory)
+    per_cpu, per_memory = MARGIN * Fraction(average_demand.cpu) / 1000, MARGIN * Fraction(average_demand.memory)
     balance = max(Fraction(0), free - cpu / per_cpu, free - memory / per_memory)
-    block = sum((Fraction(share, 32) * (free - n * (whole // n)) for n, share in means.blocks), Fraction(0))
+    block = sum((Fraction(share, 32) * (free - n * (whole // n)) for n, share in average_demand.blocks), Fraction(0))
     parts = sum(
-        (Fraction(share, 32) * sum((c for c in each if 100 * c < size), Fraction(0)) for size, share in means.sizes),
+        (
+            Fraction(share, 32) * sum((c for c in each if 100 * c < size), Fraction(0))
+            for size, share in average_demand.sizes
+        ),
         Fraction(0),
     )
     return A * balance + B * block + E * parts
@@ -43,15 +46,15 @@ def test_scores_are_those_of_the_formula(seed: int) -> None:
     rig = a_plain_rig(world, ALONE.replace('"allocate"', '"enqueue"'))
     rig.cycle()
     task = next(task for task in rig.cluster.tasks.values() if task.name == "asked")
-    means = demand_of(rig).means
+    average_demand = demand_of(rig).average_demand
 
     scores = rig.scheduler.engine.scores(task)
 
     assert set(scores) == set(nodes)
     for name, (count, cpu, memory) in nodes.items():
-        before = waste([Fraction(1)] * count, Fraction(cpu), Fraction(memory << 30), means)
+        before = waste([Fraction(1)] * count, Fraction(cpu), Fraction(memory << 30), average_demand)
         left = [Fraction(1)] * (count - wanted) + [Fraction(0)] * wanted
-        after = waste(left, Fraction(cpu - cores), Fraction((memory - 4) << 30), means)
+        after = waste(left, Fraction(cpu - cores), Fraction((memory - 4) << 30), average_demand)
         expected = before - after - Fraction(3, 100) * (count - wanted) - Fraction(cpu - cores, 100_000)
         assert scores[name]["fragmentation"] == pytest.approx(float(100 * expected), abs=1e-6)
 
@@ -70,11 +73,11 @@ def test_a_part_goes_on_the_tightest_card(free: tuple[int, ...], wanted: PartReq
 
 
 def test_nothing_is_lost_on_a_full_node() -> None:
-    means = Means(8000.0, 2.0**35, ((1, 10), (8, 10)), ((50, 12),))
+    average_demand = AverageDemand(8000.0, 2.0**35, ((1, 10), (8, 10)), ((50, 12),))
 
-    assert means.block_losses(8)[0] == 0
-    assert means.part_losses()[0] == 0
-    assert min(means.block_losses(8)) == min(means.part_losses()) == 0
+    assert average_demand.block_losses(8)[0] == 0
+    assert average_demand.part_losses()[0] == 0
+    assert min(average_demand.block_losses(8)) == min(average_demand.part_losses()) == 0
 
 
 def test_means_are_rounded_so_that_one_pod_more_seldom_changes_them() -> None:
@@ -82,8 +85,8 @@ def test_means_are_rounded_so_that_one_pod_more_seldom_changes_them() -> None:
     more = CardSums(1_000_000, 10_000_000, 40 << 40, {1: 900_000, 8: 100_000}, {})
     more.add(CardSums(1000, 14_000, 1 << 36, {1: 1000}, {}), 1)
 
-    assert means_of(many) == means_of(more)
-    assert means_of(many).blocks == ((1, 29), (8, 3))
+    assert average_demand_of(many) == average_demand_of(more)
+    assert average_demand_of(many).blocks == ((1, 29), (8, 3))
     assert [size_of(percent) for percent in (1, 5, 46, 100)] == [5, 5, 50, 100]
 
 
@@ -125,7 +128,7 @@ def test_a_pod_that_fits_on_no_node_does_not_move_the_means() -> None:
     for cluster in (world, odd):
         rig = a_plain_rig(cluster, CONFIGURATION)
         rig.cycle()
-        found.append(demand_of(rig).means)
+        found.append(demand_of(rig).average_demand)
 
     assert found[0] == found[1]
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from plugins.fragmentation.means import Means
+from plugins.fragmentation.average_demand import AverageDemand
 from plugins.fragmentation.stranded import Lines
 from tests.plugins.fragmentation.worlds import a_plain_rig, cards
 from volsched.cli import volsched
@@ -19,7 +19,7 @@ from volsched.testing.builders import ClusterBuilder, a_cluster
 
 ALONE = 'actions: "allocate"\ntiers:\n- plugins: [{name: predicates}, {name: fragmentation}]\n'
 CARD = {"nvidia.com/gpu.product": "A100"}
-MEANS = Means(8000.0, float(8 << 30), ((1, 20),), ((50, 12),))
+MEANS = AverageDemand(8000.0, float(8 << 30), ((1, 20),), ((50, 12),))
 
 
 @pytest.mark.parametrize(

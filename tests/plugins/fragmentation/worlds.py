@@ -10,9 +10,9 @@ from plugins.fragmentation.demand import Demand
 from plugins.fragmentation.plugin import NAME
 from plugins.mgpu.devices import CORE, MEMORY
 from tests.properties.lives import Reader, Scenario
-from volsched.framework.engine.engine import Engine, FastEngine
+from volsched.framework.engine.fast import Engine, FastEngine
 from volsched.mirror.settings import MirrorSettings
-from volsched.model.changes import Change, Gone
+from volsched.model.changes import Change, Deleted
 from volsched.model.cluster import Cluster
 from volsched.model.plan import Bind
 from volsched.testing.builders import ClusterBuilder, Rig, a_cluster, a_rig, put
@@ -133,7 +133,7 @@ class Wave(Scenario):
 
     def leaving(self, names: Iterable[str]) -> list[Change]:
         """Pods that go; those of gangs stay."""
-        return [Gone("Pod", "default", name, f"pod-default-{name}") for name in names if name.startswith("p")]
+        return [Deleted("Pod", "default", name, f"pod-default-{name}") for name in names if name.startswith("p")]
 
     def late(self) -> list[Change]:
         """Pods of another world that come after the first session."""

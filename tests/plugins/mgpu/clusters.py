@@ -10,7 +10,7 @@ from plugins.mgpu.ledger import CardLedger
 from plugins.mgpu.requests import MULTIPLE
 from plugins.mgpu.results import ASSUMED, INDEX
 from tests.plugins.mgpu.cards import M, asks
-from volsched.model.changes import Gone
+from volsched.model.changes import Deleted
 from volsched.model.plan import Bind
 from volsched.testing.builders import CycleDecision, Rig, a_cluster, a_group, a_node, a_pod, a_rig
 
@@ -102,9 +102,9 @@ def rig_of(*objects: Manifest, text: str = "", engine: Any = None) -> Rig:
     return a_rig(cluster, text or configuration(), **({"engine": engine} if engine else {}))
 
 
-def gone(name: str) -> Gone:
+def gone(name: str) -> Deleted:
     """A pod that was deleted."""
-    return Gone("Pod", "default", name, f"uid-{name}")
+    return Deleted("Pod", "default", name, f"uid-{name}")
 
 
 def lists(decision: CycleDecision, name: str) -> str | None:

@@ -9,7 +9,7 @@ import pytest
 from plugins.mgpu.results import INDEX
 from volsched.registry import load_profile
 from volsched.simulation.documents import read_documents
-from volsched.simulation.manifests import take_stock
+from volsched.simulation.manifests import read_inventory
 from volsched.simulation.runner import simulate
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "manifests" / "examples" / "mgpu"
@@ -17,14 +17,14 @@ EXAMPLES = Path(__file__).resolve().parents[3] / "manifests" / "examples" / "mgp
 
 def placed(name: str) -> list[str]:
     """Node and cards of each container, without the names of pods."""
-    inventory = take_stock(read_documents((str(EXAMPLES / f"{name}.yaml"),)))
+    inventory = read_inventory(read_documents((str(EXAMPLES / f"{name}.yaml"),)))
     assert inventory.configuration is not None
     profile, warnings = load_profile(inventory.configuration)
     assert warnings == ()
     simulation = simulate(inventory, profile)
     return sorted(
         f"{step.node} {key.removeprefix(INDEX)} {text}"
-        for _, step in simulation.world.history.binds
+        for _, step in simulation.api_server.history.binds
         for key, text in step.annotations.items()
         if key.startswith(INDEX)
     )

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.framework.dra.worlds import claim, device, exactly, held, part
 from tests.plugins.predicates.test_devices import CONFIGURATION, a_world, cards, using
 from tests.properties.lives import Property, Reader, Scenario
-from volsched.model.changes import BindFailed, Bound, Change, Gone, Put
+from volsched.model.changes import BindFailed, Bound, Change, Deleted, Put
 from volsched.model.plan import Bind, PlanStep
 from volsched.testing.builders import put
 
@@ -39,8 +39,8 @@ HAPPENINGS: list[Callable[[int, int], Change]] = [
     lambda number, version: shown(f"c{number}", version, 2),
     lambda number, version: taken(f"c{number}", version, NODES[number % 3], "d1"),
     lambda number, version: taken(f"foreign-{number}", version, NODES[number % 3], "d2"),
-    lambda number, version: Gone("ResourceClaim", "default", f"foreign-{number}", ""),
-    lambda number, version: Gone("ResourceClaim", "default", f"c{number}", ""),
+    lambda number, version: Deleted("ResourceClaim", "default", f"foreign-{number}", ""),
+    lambda number, version: Deleted("ResourceClaim", "default", f"c{number}", ""),
     lambda number, version: put(part(f"s-{NODES[number % 3]}", [device("d1")], node=NODES[number % 3],
                                             pool=NODES[number % 3])),
 ]  # fmt: skip
@@ -142,8 +142,8 @@ class GivenOnce(Property):
 
     def after(self, steps: list[PlanStep]) -> None:
         devices = self.cluster.devices
-        assert set(devices.ledger.taken.values()) <= {1}
-        given_out = Counter((r.pool, r.device) for results in devices.ledger.held.values() for r in results)
-        assert given_out == {(d.pool, d.device): count for d, count in devices.ledger.taken.items()}
+        assert set(devices.usage.taken.values()) <= {1}
+        given_out = Counter((r.pool, r.device) for results in devices.usage.held.values() for r in results)
+        assert given_out == {(d.pool, d.device): count for d, count in devices.usage.taken.items()}
         placed = {w.uid for t in self.cluster.tasks.values() if t.node is not None for w in t.bind_claims}
         assert set(devices.in_flight) == placed

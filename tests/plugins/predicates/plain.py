@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from volsched.model.cluster import Cluster
 from volsched.model.nodes.node import NodeInfo
-from volsched.model.pods.rules import PodTerm
+from volsched.model.pods.placement_rules import PodTerm
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import ON_NODE, TaskStatus
 
@@ -14,7 +14,7 @@ def placed(cluster: Cluster) -> list[tuple[TaskInfo, NodeInfo]]:
 
 
 def means(cluster: Cluster, term: PodTerm, pod: TaskInfo) -> bool:
-    namespace = cluster.queue_ledger.namespaces.get(pod.namespace, {"kubernetes.io/metadata.name": pod.namespace})
+    namespace = cluster.queue_cache.namespaces.get(pod.namespace, {"kubernetes.io/metadata.name": pod.namespace})
     return term.matches(pod.namespace, pod.spec.labels, namespace)
 
 

@@ -17,7 +17,7 @@ from tests.plugins.clusters import HOST, ZONE, Lab
 from tests.plugins.predicates.plain import affinity_admits, spread_admits
 from volsched.framework.config.arguments import values_of
 from volsched.framework.engine.domains import Domains, domains_of
-from volsched.framework.engine.engine import FastEngine
+from volsched.framework.engine.fast import FastEngine
 from volsched.model.cluster import Cluster
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import TaskStatus

@@ -11,8 +11,8 @@ from tests.framework.dra.worlds import claim, device, exactly, held, part
 from tests.plugins.predicates.test_devices import CONFIGURATION, a_world, using
 from volsched.framework.dra import outcomes
 from volsched.framework.dra.selectors import Selector
-from volsched.framework.engine.engine import FastEngine
-from volsched.model.changes import Gone
+from volsched.framework.engine.fast import FastEngine
+from volsched.model.changes import Deleted
 from volsched.testing.builders import ClusterBuilder, Rig, a_rig, put
 from volsched.testing.contract import ENGINES, engine_contract, outcome
 
@@ -175,7 +175,7 @@ def test_a_claim_that_cannot_be_served_is_not_tried_again_while_nothing_changes_
 def test_a_claim_that_cannot_be_served_is_tried_again_once_a_device_is_free(searched: list[str]) -> None:
     rig = full(searched)
 
-    assert rig.cycle(Gone("ResourceClaim", "default", f"t-{NODES[1]}", "")).bindings == {"p000": NODES[1]}
+    assert rig.cycle(Deleted("ResourceClaim", "default", f"t-{NODES[1]}", "")).bindings == {"p000": NODES[1]}
 
 
 @pytest.mark.parametrize("gang", [1, 4, 7])

@@ -8,7 +8,7 @@ import pytest
 
 from tests.framework.dra.worlds import claim, exactly, taint_rule
 from tests.plugins.predicates.test_devices import CONFIGURATION, ENGINES, a_world, cards, chosen, using
-from volsched.model.changes import Gone
+from volsched.model.changes import Deleted
 from volsched.testing.builders import a_rig, put
 
 
@@ -31,7 +31,7 @@ def test_a_rule_that_goes_lets_the_pod_in(engine: Any) -> None:
     rig = a_rig(cluster, CONFIGURATION, engine)
     assert rig.cycle().bindings == {}
 
-    after = rig.cycle(Gone("DeviceTaintRule", "", "r", "uid-r"))
+    after = rig.cycle(Deleted("DeviceTaintRule", "", "r", "uid-r"))
 
     assert after.bindings == {"a-0": "n1"}
 

@@ -8,8 +8,8 @@ import pytest
 
 from tests.framework.dra.worlds import asking, claim, device, device_class, exactly, first_of, held, part
 from volsched.framework.dra.search import MOST_STEPS, _AllocationSearch
-from volsched.framework.engine.engine import FastEngine
-from volsched.model.changes import BindFailed, Bound, Gone
+from volsched.framework.engine.fast import FastEngine
+from volsched.model.changes import BindFailed, Bound, Deleted
 from volsched.model.plan import Bind, ReleaseClaim
 from volsched.model.pods.owners import as_pod
 from volsched.testing.builders import ClusterBuilder, CycleDecision, Rig, a_cluster, a_rig, put
@@ -58,7 +58,7 @@ def chosen(decision: CycleDecision) -> dict[str, list[str]]:
 
 def is_untouched(rig: Rig) -> bool:
     devices = rig.cluster.devices
-    return devices.in_flight == {} and devices.ledger.taken == {} and faults(rig.cluster) == []
+    return devices.in_flight == {} and devices.usage.taken == {} and faults(rig.cluster) == []
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -89,7 +89,7 @@ def test_the_other_pod_follows_once_the_allocation_is_seen() -> None:
     assert second.bindings == {"other-0": "n1"}
     assert [w.allocation for s in second.steps if isinstance(s, Bind) for w in s.claims] == [None]
     assert rig.cluster.devices.in_flight == {}
-    assert sum(rig.cluster.devices.ledger.taken.values()) == 1
+    assert sum(rig.cluster.devices.usage.taken.values()) == 1
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -135,7 +135,7 @@ def test_a_pod_that_is_deleted_gives_back_what_nobody_has_written() -> None:
     rig = a_rig(cluster, CONFIGURATION)
     rig.cycle()
 
-    rig.cycle(Gone("Pod", "default", "a-0", "pod-default-a-0"))
+    rig.cycle(Deleted("Pod", "default", "a-0", "pod-default-a-0"))
 
     assert is_untouched(rig)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.framework.dra.worlds import claim, device, device_class, exactly, part
 from volsched.framework.dra.extended import claim_name
-from volsched.model.changes import BindFailed, Gone
+from volsched.model.changes import BindFailed, Deleted
 from volsched.model.plan import Bind, ClaimWrite, ReleaseClaim
 from volsched.model.pods.owners import as_pod
 from volsched.testing.builders import ClusterBuilder, CycleDecision, Rig, a_cluster, a_rig, put
@@ -56,13 +56,13 @@ def devices_of(write: ClaimWrite) -> list[str]:
     return [f"{r.pool}/{r.device}" for r in write.allocation.devices.results]
 
 
-def gone(found: dict[str, Any]) -> Gone:
+def gone(found: dict[str, Any]) -> Deleted:
     meta = found["metadata"]
-    return Gone(found["kind"], meta.get("namespace", ""), meta["name"], meta.get("uid", ""))
+    return Deleted(found["kind"], meta.get("namespace", ""), meta["name"], meta.get("uid", ""))
 
 
 def is_untouched(rig: Rig) -> bool:
-    return not rig.cluster.devices.in_flight and not rig.cluster.devices.ledger.taken and faults(rig.cluster) == []
+    return not rig.cluster.devices.in_flight and not rig.cluster.devices.usage.taken and faults(rig.cluster) == []
 
 
 def container(name: str, count: int = 0, *, sidecar: bool = False, resource: str = GPU) -> dict[str, Any]:
@@ -220,7 +220,7 @@ def test_a_gang_that_does_not_fit_leaves_no_trace() -> None:
 def test_a_pod_that_could_not_be_bound_gives_its_devices_back() -> None:
     rig = a_rig(one(4), CONFIGURATION)
     [step] = [s for s in rig.cycle().steps if isinstance(s, Bind)]
-    assert len(rig.cluster.devices.ledger.taken) == 2
+    assert len(rig.cluster.devices.usage.taken) == 2
 
     rig.mirror.apply([BindFailed(step.uid, step.node, "refused", None)])
 
@@ -254,13 +254,13 @@ def test_devices_count_once_when_the_claim_is_there() -> None:
     [step] = [s for s in rig.cycle().steps if isinstance(s, Bind)]
 
     rig.mirror.apply([put(made_claim(step, allocated=False))])
-    assert sorted(rig.cluster.devices.ledger.taken.values()) == [1, 1]
+    assert sorted(rig.cluster.devices.usage.taken.values()) == [1, 1]
     rig.mirror.apply([put(made_claim(step))])
 
-    assert sorted(rig.cluster.devices.ledger.taken.values()) == [1, 1]
+    assert sorted(rig.cluster.devices.usage.taken.values()) == [1, 1]
     assert rig.cluster.devices.in_flight == {}
     rig.mirror.apply([gone(made_claim(step))])
-    assert rig.cluster.devices.ledger.taken == {}
+    assert rig.cluster.devices.usage.taken == {}
 
 
 def test_a_claim_of_an_attempt_that_came_to_nothing_is_deleted_before_the_next() -> None:
@@ -301,7 +301,7 @@ def test_what_is_in_flight_for_a_pod_is_not_let_go_for_a_claim_of_another_namesp
 
     rig.mirror.apply([put(forged)])
 
-    assert sorted(rig.cluster.devices.ledger.taken.values()) == [1, 1]
+    assert sorted(rig.cluster.devices.usage.taken.values()) == [1, 1]
 
 
 def test_too_many_containers_for_one_claim_are_named() -> None:

@@ -11,7 +11,7 @@ from plugins.predicates.devices.resource_claims import ClaimNeeds, needs_of
 from tests.actions.rigs import Tries, cycle, rig
 from tests.framework.dra.worlds import claim, device_class, exactly, held
 from tests.plugins.predicates.test_devices import CONFIGURATION, a_world, cards, using
-from volsched.model.changes import Change, Gone, Put
+from volsched.model.changes import Change, Deleted, Put
 from volsched.model.values.bounded import entries_of
 from volsched.testing.builders import Rig, a_cluster, a_rig, put
 
@@ -64,7 +64,7 @@ def test_what_is_known_ends_with_the_pods_though_their_claims_were_never_there()
     apart = {id(on.cluster.devices)}
     assert entries_of(known, apart) > len(names)
 
-    on.mirror.apply([Gone("Pod", "default", name, f"pod-default-{name}") for name in names])
+    on.mirror.apply([Deleted("Pod", "default", name, f"pod-default-{name}") for name in names])
     for job in jobs:
         known.members_changed(job)
 
@@ -91,9 +91,9 @@ CHANGES: dict[str, Change] = {
     "it is given devices": taken("a", 2, "n1", "d1"),
     "it is made again": shown("a", 2, uid="another"),
     "it is being deleted": shown("a", 2, deletionTimestamp="2026-01-01T00:00:00Z"),
-    "it goes": Gone("ResourceClaim", "default", "a", "uid-a"),
+    "it goes": Deleted("ResourceClaim", "default", "a", "uid-a"),
     "its class changes": put(device_class("gpu", "false")),
-    "its class goes": Gone("DeviceClass", "", "gpu", ""),
+    "its class goes": Deleted("DeviceClass", "", "gpu", ""),
 }
 
 
@@ -170,7 +170,7 @@ def test_devices_that_are_free_again_let_one_in_for_each() -> None:
     tries = Tries()
     on = waiting_rig(tries)
 
-    decision = cycle(on, Gone("ResourceClaim", "default", "y", "uid-y"))
+    decision = cycle(on, Deleted("ResourceClaim", "default", "y", "uid-y"))
 
     assert decision.bindings == {"a-0": "n1"}
 

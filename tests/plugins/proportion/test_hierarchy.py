@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from plugins.proportion.plugin import FAIR_SHARE
-from tests.asking.worlds import asked, by_sort, configuration
 from tests.cli.calls import call, text_of
+from tests.diagnose.worlds import asked, by_sort, configuration
 from tests.simulation.clusters import Manifest, group, node, pod, queue
 from volsched.model.plan import WriteQueueStatus
 from volsched.testing.builders import a_cluster, a_rig

@@ -11,7 +11,7 @@ import yaml
 
 from tests.actions.rigs import cycle, phases
 from tests.actions.test_scenarios import configuration, world
-from volsched.framework.engine.engine import FastEngine
+from volsched.framework.engine.fast import FastEngine
 from volsched.testing.builders import a_rig
 from volsched.testing.naive import NaiveEngine
 

@@ -1,1 +1,1 @@
-"""What verbs work on: flags that they share, manifests, a cluster, a configuration."""
+"""The inputs of verbs: common flags, manifests, a cluster, a configuration."""

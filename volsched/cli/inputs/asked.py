@@ -1,4 +1,4 @@
-"""The explanation that the scheduler itself gives to somebody who may not list the cluster."""
+"""Asks the scheduler itself for an explanation, for users who may not list the cluster."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any, Final, NoReturn
 
 import msgspec
 
-from volsched.asking.records import Explanation, Subject
 from volsched.cli.inputs.sources import EXIT_CLUSTER, RefusedError
 from volsched.cli.output import report
+from volsched.diagnose.records import Explanation, Subject
 
 EXIT_NOT_FOUND: Final = 4
 _NOT_FOUND: Final = 404
@@ -21,7 +21,7 @@ _WAY_OUT: Final = (
 
 
 def asked_of(scheduler: str, subject: Subject, refusal: RefusedError, flags: Mapping[str, Any]) -> Explanation:
-    """Return what the scheduler at a URL explains; ends with words when there is no URL, or when it refuses too."""
+    """Return the explanation of the scheduler at a URL; ends with a message if there is no URL, or it refuses too."""
     from volsched.kube.client import scheduler_page  # noqa: PLC0415 - half a second of imports, for those who need it
     from volsched.kube.client.credentials import Source  # noqa: PLC0415
     from volsched.kube.errors import ApiError, CredentialsError  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""Which configuration a verb on manifests uses: the one that is named, else the manifests' own, else the built-in."""
+"""The configuration of a verb on manifests: the named one, else the manifests' own, else the built-in."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from volsched.simulation.manifests import Inventory
 _BUILT_IN: Final = "the built-in configuration"
 
 BUILT_IN_COUNTS: Final = f"without that, {_BUILT_IN} counts"
-"""What is told where the manifests' own configuration is refused."""
+"""The message where the manifests' own configuration is refused."""
 
 
 def profile_of(config: str | None, inventory: Inventory) -> Profile:

@@ -56,7 +56,7 @@ class Networks(click.ParamType["tuple[Network, ...]"]):
 
 
 class PodLimit(click.ParamType[tuple[str, int]]):
-    """How much a pod may state of one thing, `NAME=NUMBER`."""
+    """The limit of one pod for one thing, `NAME=NUMBER`."""
 
     name = "limit"
 
@@ -97,7 +97,7 @@ scheduler_flags: Final = together(
         help="The queue of what names none.",
     ),
 )
-"""Which pods are those of the scheduler, and which queue counts for what names none."""
+"""The scheduler names of its pods, and the queue of pods that name none."""
 
 
 def leader_flags(lease: str, namespace: str, what: str) -> Callable[[Command], Command]:
@@ -259,7 +259,7 @@ def lease_from(flags: dict[str, Any], name: str, namespace: str) -> Any:
 
 
 def listening(context: click.Context, flags: dict[str, Any]) -> Listeners:
-    """Listen where the flags tell to until the verb is over, before all that takes long to import."""
+    """Listen on the addresses of the flags until the verb is over, before slow imports."""
     listeners = Listeners()
     context.call_on_close(listeners.close)
     listeners.open(flags["healthz_address"], flags["listen_address"])

@@ -1,10 +1,10 @@
-"""Which configuration is in force: that of the manifests, of a flag, or of the scheduler that runs in the cluster.
+"""Finds the configuration in force: that of the manifests, of a flag, or of the scheduler in the cluster.
 
-A scheduler states on the Lease that it leads by where its configuration is from, and the hash of the text
-(`lead.leases`). Where none does (no leader election, Volcano's own scheduler) the ConfigMaps are looked at that the
-manifests of volsched and of Volcano bring. Only those of the namespace where volsched runs count, and of Volcano's: in
-any other one a tenant may write them. What is found is told, and so is what is not. A configuration that no
-scheduler of volsched follows may be Volcano's own: where it is refused, its first fault is told and it does not count.
+A scheduler states on its Lease the source of its configuration, and the hash of the text (`lead.leases`). Without a
+Lease (no leader election, Volcano's own scheduler) the ConfigMaps in the manifests of volsched and of Volcano are read.
+Only those of the namespace where volsched runs count, and of Volcano's: in other ones a tenant may write them. The
+result is reported, also if nothing was found. A configuration that no scheduler of volsched follows may be Volcano's
+own: if it is refused, its first fault is reported and it does not count.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ VOLCANO_SYSTEM: Final = "volcano-system"
 """Where Volcano's manifests bring theirs; volsched's is `--system-namespace`."""
 
 NAMED_AT_MOST: Final = 3
-"""Leases of other namespaces that are named: anybody may make more."""
+"""The most Leases of other namespaces that are named: users may make more."""
 
 WAY_OUT: Final = "--config or --scheduler-configmap names one"
 
@@ -48,7 +48,7 @@ tiers:
   - name: capacity-card
   - name: capacity-dra
 """
-"""What is counted with where no configuration is known: the plugins whose quotas stand in objects, with defaults."""
+"""The configuration if none is known: the plugins whose quotas are in objects, with defaults."""
 
 
 config_flags: Final = together(
@@ -78,9 +78,9 @@ config_flags: Final = together(
 
 @dataclass(frozen=True, slots=True)
 class InForce:
-    """A configuration with its plugins. ``origin``: where it is from, empty for none; ``doubt``: what is to be told.
+    """A configuration with its plugins. ``origin``: its source, empty without one; ``doubt``: a message for the user.
 
-    ``names`` and ``default_queue`` are those of the scheduler that runs, empty when nothing is known of it.
+    ``names`` and ``default_queue`` are those of the running scheduler, empty if it is not known.
     """
 
     profile: Profile
@@ -93,7 +93,7 @@ class InForce:
     text: str = ""
     """The configuration as it is written; empty where none counts."""
     refusal: str = ""
-    """Why what was found does not count: its first fault, with where it stands, and a way out."""
+    """Why a found configuration does not count: its first fault, with its place, and a way out."""
 
     def arguments_of(self, plugin: str) -> Mapping[str, Any] | None:
         """Return the arguments of a plugin; None when it is not configured."""
@@ -124,10 +124,10 @@ def check_flags(paths: Sequence[str], flags: Mapping[str, Any]) -> None:
 
 
 def configuration(inventory: Inventory | None, flags: Mapping[str, Any], *, is_optional: bool = False) -> InForce:
-    """Return the configuration that counts; ends when one that is followed is not there, or when it does not hold.
+    """Return the configuration that counts; ends if a followed one is missing or refused.
 
-    Where it ``is_optional``, one of the cluster that does not hold is a doubt, and counts as none. One that nobody is
-    known to follow counts as none, too, and its refusal is told.
+    If it ``is_optional``, a refused one of the cluster is a doubt, and counts as none. One without a known follower
+    counts as none, too, and its refusal is reported.
     """
     try:
         found = _named(flags) or (_of_manifests(inventory) if inventory is not None else _of_cluster(flags))
@@ -176,7 +176,7 @@ def _of_manifests(inventory: Inventory) -> _FoundText:
 
 
 def _of_cluster(flags: Mapping[str, Any]) -> _FoundText:
-    """Return what the scheduler of this cluster has in force, as far as it can be found out."""
+    """Return the configuration in force of this cluster's scheduler, as far as it can be found out."""
     from volsched.kube.errors import ApiError  # noqa: PLC0415 - half a second of imports, for those who ask a cluster
 
     try:
@@ -264,7 +264,7 @@ def _of_file(flags: Mapping[str, Any], lease: Any) -> _FoundText:
 
 
 def _well_known(flags: Mapping[str, Any]) -> _FoundText:
-    """Return the ConfigMap that our manifests or Volcano's bring, where no Lease states what is in force."""
+    """Return the ConfigMap of our manifests or Volcano's, if no Lease states what is in force."""
     for name in WELL_KNOWN:
         for found in _at_home(flags, name):
             if find_in_data(found.data) is not None:

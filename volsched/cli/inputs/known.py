@@ -1,4 +1,4 @@
-"""What verbs that ask questions work on: a snapshot, manifests, or a cluster, with the configuration in force."""
+"""The inputs of verbs that ask questions: a snapshot, manifests, or a cluster, with the configuration in force."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from typing import Any, Final
 
 import click
 
-from volsched.asking import snapshot
-from volsched.asking.known import KnownCluster
 from volsched.cli.inputs import in_force
 from volsched.cli.inputs.configuration import BUILT_IN_COUNTS, check_rivals
 from volsched.cli.inputs.flags import scheduler_flags, together
 from volsched.cli.inputs.sources import check_source, read_cluster, read_manifests, source_flags
 from volsched.cli.output import refuse, report
 from volsched.cli.printing import say
+from volsched.diagnose import snapshot
+from volsched.diagnose.cluster_snapshot import ClusterSnapshot
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION
 from volsched.model import api
+from volsched.model.api import native_groups as native
 from volsched.model.changes import DroppedFields, Put
 from volsched.model.errors import ConfigError
-from volsched.model.native import api as native
 from volsched.model.values.visible import visible
 from volsched.ports import CycleReport
 from volsched.simulation.documents import InputError, read_text
 from volsched.simulation.runner import SCHEDULER_NAMES
 
 _LONG: Final = 2.0
-"""Seconds after which progress is shown even when nobody may be looking."""
+"""Seconds after which progress is shown even without a terminal."""
 
 known_flags: Final = together(
     source_flags,
@@ -41,7 +41,7 @@ known_flags: Final = together(
 
 
 class Progress:
-    """Lines on standard error, for whoever looks on or has to wait; ``unit`` is what sessions are called there."""
+    """Progress lines on standard error; ``unit`` is the word for sessions."""
 
     def __init__(self, unit: str = "session") -> None:
         self._unit = unit
@@ -58,7 +58,7 @@ class Progress:
         self.show(f"{self._unit} {number}: {report.placed} placed, {report.evicted} evicted, {waiting} waiting")
 
 
-def known(paths: Sequence[str], flags: Mapping[str, Any], progress: Progress) -> KnownCluster:
+def known(paths: Sequence[str], flags: Mapping[str, Any], progress: Progress) -> ClusterSnapshot:
     """Read what the flags name; ends with a word about why not."""
     given = dict(flags)
     check_source(paths, given)
@@ -68,7 +68,7 @@ def known(paths: Sequence[str], flags: Mapping[str, Any], progress: Progress) ->
     return found
 
 
-def _of_snapshot(paths: Sequence[str], flags: Mapping[str, Any]) -> KnownCluster | None:
+def _of_snapshot(paths: Sequence[str], flags: Mapping[str, Any]) -> ClusterSnapshot | None:
     """Return the cluster of the snapshot that is named, with what flags replace; None when there is none."""
     found = snapshot_in(paths)
     if found is None:
@@ -78,7 +78,7 @@ def _of_snapshot(paths: Sequence[str], flags: Mapping[str, Any]) -> KnownCluster
     return configured(found, flags["config"]) if flags["config"] else found
 
 
-def snapshot_in(paths: Sequence[str]) -> KnownCluster | None:
+def snapshot_in(paths: Sequence[str]) -> ClusterSnapshot | None:
     """Return the cluster of the snapshot among these paths; None when they are manifests. Ends when it is broken."""
     snapshots = [path for path in paths if Path(path).is_file() and snapshot.is_snapshot(_start_of(path))]
     if not snapshots:
@@ -96,7 +96,7 @@ def _start_of(path: str) -> bytes:
         return file.read(len(snapshot.MAGIC))
 
 
-def _read(paths: Sequence[str], flags: Mapping[str, Any]) -> KnownCluster:
+def _read(paths: Sequence[str], flags: Mapping[str, Any]) -> ClusterSnapshot:
     inventory = read_manifests(paths) if paths else None
     if inventory is not None and not flags["config"]:
         check_rivals(inventory)
@@ -109,7 +109,7 @@ def _read(paths: Sequence[str], flags: Mapping[str, Any]) -> KnownCluster:
     queue = flags["default_queue"] or counts.default_queue or "default"
     text, origin = counts.text or DEFAULT_CONFIGURATION, counts.origin or "the built-in configuration"
     objects = inventory.objects if inventory is not None else _of_cluster(flags)
-    return KnownCluster(tuple(objects), text, origin, names, queue)
+    return ClusterSnapshot(tuple(objects), text, origin, names, queue)
 
 
 def _of_cluster(flags: Mapping[str, Any]) -> list[api.ApiObject]:
@@ -123,7 +123,7 @@ def _of_cluster(flags: Mapping[str, Any]) -> list[api.ApiObject]:
     return [change.object for change in changes if isinstance(change, Put)]
 
 
-def configured(found: KnownCluster, path: str) -> KnownCluster:
+def configured(found: ClusterSnapshot, path: str) -> ClusterSnapshot:
     """Return the cluster with the configuration of a file; ends when it does not hold."""
     try:
         other = replace(found, configuration=read_text(path), origin=path)

@@ -1,7 +1,7 @@
-"""One look at queues and quotas: the accounts that the plugins in force make of everything that there is.
+"""Reads queues and quotas: the accounts of the plugins in force over all objects.
 
-It is the opening of a session, with the mirror, plugins and accounts of `volsched run` as they are after a restart.
-Nothing is decided, and nothing written.
+It is the opening of a session, with the mirror, plugins and accounts of `volsched run` as they are after a restart. It
+decides nothing, and writes nothing.
 """
 
 from __future__ import annotations
@@ -11,35 +11,35 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from volsched.asking.cards import cards_of_cluster
 from volsched.cli.inputs.in_force import InForce
 from volsched.cli.inputs.sources import read_cluster
 from volsched.cli.output import report
+from volsched.diagnose.cards import cards_of_cluster
 from volsched.framework.config.configuration import PluginOption
 from volsched.framework.plugin import Plugin
 from volsched.framework.quota_report import RESERVATIONS, CardUse, QuotaTable, Usage
 from volsched.framework.registration import Registrar
-from volsched.mirror.mirror import Mirror
+from volsched.mirror.apply import Mirror
 from volsched.mirror.problems import ReadingProblem
 from volsched.mirror.settings import MirrorSettings
 from volsched.model import api
+from volsched.model.api import native_groups as native
 from volsched.model.cards.naming import first_name, no_names
 from volsched.model.changes import Change, Put
-from volsched.model.native import api as native
 from volsched.model.plan import StepRecorder
 from volsched.quota.report import unlimited_usage
 from volsched.scheduler import Profile, Scheduler
+from volsched.simulation.api_server import SimulatedApiServer
 from volsched.simulation.manifests import Inventory
 from volsched.simulation.runner import SCHEDULER_NAMES
-from volsched.simulation.world import World
 
 KINDS: Final = ("Node", "Namespace", "Queue", "PodGroup", *native.NAMES, "Pod")
-"""What every account is made from."""
+"""The kinds that every account is made from."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What was seen. ``is_limited``: a plugin in force keeps quotas of queues; ``tables`` are those of other quotas."""
+    """The result. ``is_limited``: a plugin in force keeps quotas of queues; ``tables`` are those of other quotas."""
 
     usage: Usage
     cards: Mapping[str, CardUse]
@@ -49,7 +49,7 @@ class Look:
 
 
 class _LookPlugin:
-    """A plugin that registers nothing and asks the others what there is to show, once they have their accounts."""
+    """A plugin that registers nothing and reads the reports of the others, once they have their accounts."""
 
     name = "look"
 
@@ -82,7 +82,7 @@ def look(inventory: Inventory | None, in_force: InForce, flags: Mapping[str, Any
     """Look at manifests, or at the cluster that the flags name."""
     names = tuple(dict.fromkeys(flags["scheduler_names"])) or in_force.names or SCHEDULER_NAMES
     queue = flags["default_queue"] or in_force.default_queue or "default"
-    changes = _of_cluster(flags, in_force) if inventory is None else World(inventory, names).begin()
+    changes = _of_cluster(flags, in_force) if inventory is None else SimulatedApiServer(inventory, names).begin()
     mirror = Mirror(MirrorSettings(names, queue, plain_pods=inventory is None))
     witness = _open(mirror, in_force, changes)
     _report_problems(mirror)
@@ -93,7 +93,7 @@ def look(inventory: Inventory | None, in_force: InForce, flags: Mapping[str, Any
 
 
 def keeps_tables(in_force: InForce) -> bool:
-    """Return whether any plugin in force keeps quotas of another kind than those of queues by resource or card."""
+    """True if any plugin in force keeps quotas of another kind than those of queues by resource or card."""
     return any(is_of_quotas(table) for table in _open(Mirror(), in_force, ()).tables)
 
 
@@ -103,7 +103,7 @@ def is_of_quotas(table: QuotaTable) -> bool:
 
 
 def _open(mirror: Mirror, in_force: InForce, changes: Iterable[Change]) -> _LookPlugin:
-    """Open a session on what is there, with the plugins in force and nobody who acts: actions tell what they hold."""
+    """Open a session on the objects, with the plugins in force and without actions, except for their reports."""
     witness = _LookPlugin()
     telling: list[Plugin] = [action for action in in_force.profile.actions if isinstance(action, Plugin)]
     last = tuple((PluginOption(plugin.name), plugin) for plugin in [*telling, witness])

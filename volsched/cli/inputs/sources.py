@@ -1,4 +1,4 @@
-"""Where a verb that shows things reads them: manifests, or else a cluster, of which nothing is written."""
+"""The sources of verbs that show things: manifests, or else a cluster, which they only read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from volsched.cli.output import refuse, report
 from volsched.model.changes import Change, DroppedFields, Put
 from volsched.simulation.documents import InputError, InputProblem, read_documents
 from volsched.simulation.kinds import HOW_TO_OBTAIN, LeftOut
-from volsched.simulation.manifests import Inventory, take_stock
+from volsched.simulation.manifests import Inventory, read_inventory
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -30,7 +30,7 @@ _CONNECTION: Final = {"kubeconfig": "--kubeconfig", "kube_context": "--context",
 
 
 class RefusedError(click.ClickException):
-    """The API server does not let whoever asks list what is needed; ends the command with its words."""
+    """The user lacks the right to list an object kind; ends the command with the API server's message."""
 
     exit_code = EXIT_CLUSTER
 
@@ -41,7 +41,7 @@ class RefusedError(click.ClickException):
 
 
 def source_flags(command: Command) -> Command:
-    """Add the flags that state where to read: -f for manifests, those of a connection for a cluster."""
+    """Add the flags for the source: -f for manifests, those of a connection for a cluster."""
     return files_flag(f"Read manifests in place of a cluster. {FILES_HELP}", required=False)(connection_flags(command))
 
 
@@ -53,9 +53,9 @@ def check_source(paths: Sequence[str], flags: dict[str, Any]) -> None:
 
 
 def read_manifests(paths: Sequence[str], *, strict: bool = False, at_max: bool = False) -> Inventory:
-    """Return what manifests hold, after a word about what is left out or doubtful; ends when they are wrong."""
+    """Return the objects of manifests, after a message about left-out or doubtful ones; ends if they are wrong."""
     try:
-        inventory = take_stock(read_documents(paths), strict=strict, at_max=at_max)
+        inventory = read_inventory(read_documents(paths), strict=strict, at_max=at_max)
     except InputError as error:
         refuse(error)
     report_left_out(inventory.left_out)
@@ -65,7 +65,7 @@ def read_manifests(paths: Sequence[str], *, strict: bool = False, at_max: bool =
 
 
 def report_left_out(left_out: LeftOut) -> None:
-    """Report in one line what was left out of an input; where pods are missing it is a warning and says what to do."""
+    """Report the left-out objects in one line; missing pods make it a warning with a way out."""
     if left_out.has_pods:
         report(f"{left_out}; {HOW_TO_OBTAIN}", "warning")
     elif left_out:
@@ -73,7 +73,7 @@ def report_left_out(left_out: LeftOut) -> None:
 
 
 def _once(doubts: Sequence[InputProblem]) -> Iterator[str]:
-    """Yield each doubt about a field in the words of the first object that has it, and how many others do."""
+    """Yield each doubt about a field with the first object that has it, and the number of others."""
     alike: dict[tuple[str, str, str], list[InputProblem]] = {}
     for doubt in doubts:
         kind = doubt.subject.partition("/")[0]
@@ -84,9 +84,9 @@ def _once(doubts: Sequence[InputProblem]) -> Iterator[str]:
 
 
 def read_cluster(flags: Mapping[str, Any], kinds: Sequence[str]) -> list[Change]:
-    """Return all objects of these kinds from the cluster that the flags name, and which fields of Queues are lost.
+    """Return all objects of these kinds from the cluster that the flags name, and the lost fields of Queues.
 
-    Ends with a word about why not.
+    Ends with a message about a failure.
     """
     _keep_quiet()
     from volsched.kube.errors import ApiError  # noqa: PLC0415 - half a second of imports, for those who ask a cluster

@@ -1,8 +1,8 @@
-"""What Volcano's scheduler and controllers are told, and has nothing to switch here.
+"""Flags of Volcano's scheduler and controllers without an effect here.
 
-The arguments of Volcano's manifests and of its chart are taken as they stand: all flags of v1.15, those that klog and
-component-base add to them, with hyphens or underscores, and what was meant for a shell (`2>&1`). One warning at the
-start names what has no effect. A flag that nobody has is an error, as ever.
+The arguments of Volcano's manifests and of its chart are accepted as they are: all flags of v1.15, those that klog and
+component-base add to them, with hyphens or underscores, and shell parts (`2>&1`). One warning at the start names those
+without effect. An unknown flag is an error, as ever.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def _unused(name: str, *, stands_alone: bool) -> Callable[[Command], Command]:
 
 
 def is_unused(option: click.Option) -> bool:
-    """Whether an option has no effect here."""
+    """True if an option has no effect here."""
     return str(option.name).startswith(_UNUSED)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Final
 
-from volsched.asking.records import Advice, Explanation, Figures
+from volsched.diagnose.records import Advice, Explanation, Figures
 from volsched.model.values.visible import visible
 from volsched.simulation.table import Row, section, text_of
 
@@ -46,13 +46,13 @@ def _reason(answer: Explanation, width: int) -> Iterator[str]:
         yield from ("", *_wrapped(f"{answer.reason}: {answer.message}", width))
     if answer.gang is not None and answer.gang.shortage:
         yield from ("", *_wrapped(f"As a whole: {answer.gang.shortage}.", width))
-    facts = list(_facts(answer))
-    if facts:
+    details = list(_details(answer))
+    if details:
         yield ""
-        yield from facts
+        yield from details
 
 
-def _facts(answer: Explanation) -> Iterator[str]:
+def _details(answer: Explanation) -> Iterator[str]:
     if answer.gang is not None:
         gang = answer.gang
         counts = f"{gang.ready} hold room, {gang.waiting} wait, {gang.pods} pods in all"

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import msgspec
 
-from volsched.asking.moves import Moves, suggest_moves
 from volsched.cli.inputs.known import Progress, known
 from volsched.cli.output import print_result, width
 from volsched.cli.printing import say
+from volsched.diagnose.defragment import Moves, suggest_moves
 from volsched.simulation.table import section
 
 SECONDS: Final = 60.0

@@ -82,7 +82,7 @@ def described(seen: Look, about: About, problems: Mapping[str, Sequence[str]]) -
 
 
 def _rules(usage: Usage, name: str) -> Iterator[tuple[str, AllowedNamespaces]]:
-    """Yield whom a queue and those above it let in, where they state it."""
+    """Yield the admitted namespaces of a queue and those above it, if they state any."""
     queues = {name: use.queue for name, use in usage.queues.items()}
     for level in levels(queues, name):
         rule = queues[level].spec.allowed if level in queues else None
@@ -91,7 +91,7 @@ def _rules(usage: Usage, name: str) -> Iterator[tuple[str, AllowedNamespaces]]:
 
 
 def _rule(queue: str, rule: AllowedNamespaces) -> Json:
-    """Return whom a queue lets in: the names, or the selector; nobody where the annotation has a problem."""
+    """Return the admitted namespaces of a queue: the names, or the selector; none if the annotation has a problem."""
     selector = None if rule.selector.matches_nothing else str(rule.selector)
     return {"queue": queue, "names": sorted(rule.names), "selector": selector, "problem": rule.problem or None}
 
@@ -115,7 +115,7 @@ def _queue(use: QueueUse) -> Json:
 
 
 def _dimension(resource: str, dimension: Dimension) -> Json:
-    """Return the amounts of a resource, of cards without its name; those that only some have where it has them."""
+    """Return the amounts of a resource, of cards without its name; amounts that only some have if it has them."""
     amounts = {name: getattr(dimension, name) for name in _FIGURES}
     return {
         name: _value(resource, amount)
@@ -229,7 +229,7 @@ def _figures(uses: Iterable[QueueUse]) -> tuple[str, ...]:
 
 
 def _lines(use: QueueUse, figures: Sequence[str]) -> Iterator[Row]:
-    """Yield what a queue may hold, cards first, then lists that have something reserved, then resources."""
+    """Yield the limits of a queue, cards first, then lists with reserved cards, then resources."""
     for card, dimension in use.cards.items():
         yield _line(card, "", dimension, figures)
     for names, amount in use.lists.items():
@@ -286,7 +286,7 @@ def _pods(job: JobUse) -> str:
 
 
 def problems_of(use: QueueUse, objects: Sequence[api.ApiObject], beside: Surroundings) -> list[str]:
-    """Return what is wrong in annotations of cards of a queue, its PodGroups and their pods, a line for each."""
+    """Return the faults of card annotations of a queue, its PodGroups and their pods, a line for each."""
     faults_of: Validator = VALIDATORS.load(CAPACITY_CARD)
     jobs = {job.name for job in use.jobs}
     mine = [found for found in objects if _is_of(found, use.queue.name, jobs)]

@@ -10,17 +10,17 @@ from volsched.framework.quota_report import QuotaRow, QuotaTable, Value
 from volsched.simulation.table import section
 
 _ALL: Final = "all"
-"""What stands for all of them together in a row of sums."""
+"""The name of the row of sums."""
 _HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def by_name(tables: Sequence[QuotaTable]) -> dict[str, Any]:
-    """Return the rows of each table, as objects, by its name; null for what is not limited, and for all together."""
+    """Return the rows of each table, as objects, by its name; null for no limit, and for the row of sums."""
     return {table.name: table.objects() for table in tables}
 
 
 def sections(tables: Sequence[QuotaTable], width: int, queue: str | None = None) -> Iterator[str]:
-    """Yield the lines of each table that has rows; of one queue those alone that are about queues."""
+    """Yield the lines of each table with rows; for one queue only those about queues."""
     for table in tables:
         if queue is None:
             yield from section(table.title, _rows(table, table.rows), width)

@@ -44,7 +44,7 @@ OF_VOLCANO: Final = ("ray", "hcclrank")
 
 
 def refusal(job: api.Job) -> str:
-    """Return why a Job is not run for its plugins, and the way out; empty when all of them are played."""
+    """Return why a Job is not run for its plugins, and the way out; empty if all of them can be run."""
     missing = unsupported(job)
     if not missing:
         return ""
@@ -64,7 +64,7 @@ def faults(job: api.Job) -> Iterator[tuple[str, str]]:
 
 
 class Outfit:
-    """What the plugins of a Job make and add, for one look at it: what all of its pods are told is made once."""
+    """The additions of a Job's plugins, for one look at it: the parts that are equal for all pods are made once."""
 
     def __init__(self, job: api.Job, parts: JobParts) -> None:
         self._hosts = Hosts(job, parts.templates)
@@ -74,10 +74,10 @@ class Outfit:
             if name in job.spec.plugins
         ]
 
-    def companions(self) -> Iterator[Create]:
+    def owned_objects(self) -> Iterator[Create]:
         """Yield the objects that the plugins make beside pods."""
         for _, plugin, setting in self._plugins:
-            yield from plugin.companions(setting)
+            yield from plugin.owned_objects(setting)
 
     def equip(self, member: jobs.WantedPod, spec: Json) -> None:
         """Give a pod's spec what the plugins add."""
@@ -85,7 +85,7 @@ class Outfit:
             plugin.equip(setting, member, spec)
 
     def bytes_added(self, task: api.TaskSpec) -> Mapping[str, int]:
-        """Return how many bytes each plugin adds to a pod of a task at most; none is made for it."""
+        """Return how many bytes each plugin adds to a pod of a task at most, without making them."""
         return {name: plugin.adds(setting, task) for name, plugin, setting in self._plugins}
 
     def bytes_made(self) -> Mapping[str, int]:

@@ -18,7 +18,9 @@ Value: TypeAlias = str | int | bool
 LARGEST_PORT: Final = 65535
 
 MOST_ARGUMENTS: Final = 64
-"""Of one plugin that are read: none has a quarter as many, and for each that is wrong a likeness is looked for."""
+"""The most flags of one plugin that are read: none has a quarter as many, and wrong ones cost a search for similar
+ones.
+"""
 
 _BOOLEANS: Final[Mapping[str, bool]] = {
     **dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True),
@@ -50,7 +52,7 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """The value of every flag of a plugin, given or default; which were given; what is wrong with those."""
+    """The value of every flag of a plugin, given or default; the given ones; their problems."""
 
     values: Mapping[str, Value]
     given: frozenset[str] = frozenset()
@@ -65,12 +67,12 @@ class Values:
         return int(self.values[name])
 
     def is_true(self, name: str) -> bool:
-        """Whether a flag that is a boolean is true."""
+        """True if a boolean flag is set."""
         return self.values[name] is True
 
 
 def read(flags: Sequence[Flag], arguments: Sequence[str]) -> Values:
-    """Return what arguments state; what cannot be read counts as not given, and is among the problems."""
+    """Return the flags in arguments; an unreadable one counts as absent, and is among the problems."""
     known = {flag.name: flag for flag in flags}
     values = {flag.name: flag.default for flag in flags}
     given: set[str] = set()
@@ -89,7 +91,7 @@ def read(flags: Sequence[Flag], arguments: Sequence[str]) -> Values:
 
 
 def _one(argument: str, left: Iterator[str], known: Mapping[str, Flag]) -> tuple[str, str]:
-    """Return the name and the text of the value that an argument gives, together with the next one if it needs that."""
+    """Return the name and the text of an argument's value, together with the next argument if it needs that."""
     name, equals, text = argument.removeprefix("-").removeprefix("-").partition("=")
     if not argument.startswith("-") or not name or name.startswith("-"):
         raise ValueError(f"{shortened(argument)!r} is no argument; write it as --name=value")

@@ -1,4 +1,4 @@
-"""`mpi` gives the master of an MPI job the hosts of its workers, and states on which port their sshd listens.
+"""`mpi` gives the master of an MPI job the hosts of its workers, and sets the port of their sshd.
 
 Names and arguments after Volcano's docs/user-guide/how_to_use_mpi_plugin.md. It needs `svc` and `ssh`, which a Job that
 has it gets too.

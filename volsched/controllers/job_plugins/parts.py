@@ -1,4 +1,4 @@
-"""What plugins of Volcano Jobs are made of: what they are asked, and the steps that several of them take."""
+"""The common parts of plugins of Volcano Jobs: their questions, and steps that several of them take."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from volsched.model import api
 from volsched.model.errors import shortened
 
 GARBAGE_SECONDS: Final = 120.0
-"""How long after a Job was made something may still be there of an earlier one of its name."""
+"""The time after a Job was made in which objects of an earlier Job of its name may still exist."""
 
 Json: TypeAlias = dict[str, Any]
 T = TypeVar("T")
 
 
 class Hosts:
-    """The host names of a Job's pods, by task: made once for all pods that are told them."""
+    """The host names of a Job's pods, by task: made once for all pods that get them."""
 
     def __init__(self, job: api.Job, templates: Iterable[TaskTemplate]) -> None:
         self._job = job
@@ -55,7 +55,7 @@ class Hosts:
         return min(1, task.replicas) if self._templates[task.name].hostname else task.replicas
 
     def bytes(self, task: api.TaskSpec, around: int) -> int:
-        """Return how many bytes they come to at most, with so many around each, without making them."""
+        """Return the most bytes of the names, with so many around each, without making them."""
         longest = len(self._templates[task.name].hostname) or len(jobs.pod_name(self._job, task, task.replicas))
         return self.number(task) * (longest + 1 + len(self._domain(task)) + around)
 
@@ -80,15 +80,15 @@ class Setting:
 
     @property
     def tasks(self) -> Mapping[str, api.TaskSpec]:
-        """The Job's tasks by name."""
+        """Return the Job's tasks by name."""
         return self.once("tasks", lambda: {task.name: task for task in self.job.spec.tasks})
 
     @property
     def name(self) -> str:
-        """The Job's name."""
+        """Return the Job's name."""
         return self.job.metadata.name
 
-    def companion(
+    def owned_object(
         self, kind: ApiKind, name: str, fields: Json, *, must_match: bool = False, with_keys: bool = False
     ) -> Create:
         """Return an object of the Job's own, in its namespace; see `Create`."""
@@ -100,20 +100,20 @@ class Setting:
         return Create(kind, namespace, name, body, must_match, with_keys, is_own=True, garbage_until=until)
 
 
-CompanionsFn: TypeAlias = Callable[[Setting], Iterable[Create]]
+OwnedObjectsFn: TypeAlias = Callable[[Setting], Iterable[Create]]
 """Returns the objects that pods of the Job need."""
 
 EquipFn: TypeAlias = Callable[[Setting, jobs.WantedPod, Json], None]
 """Adds to the spec of one pod what the plugin gives it."""
 
 FaultsFn: TypeAlias = Callable[[api.Job, Values], Iterable[str]]
-"""Finds what is wrong with arguments that can be read one by one."""
+"""Finds faults of arguments that are right one by one."""
 
 AddsFn: TypeAlias = Callable[[Setting, api.TaskSpec], int]
 """Returns how many bytes a pod of a task grows by at most, without making any."""
 
 MakesFn: TypeAlias = Callable[[Setting], int]
-"""Returns how many bytes the largest object has at most that is made beside the pods, without making it."""
+"""Returns the most bytes of the largest object that is made beside the pods, without making it."""
 
 
 def _nothing(*_: object) -> Iterable[Any]:
@@ -131,7 +131,7 @@ class JobPlugin:
     flags: tuple[Flag, ...]
     equip: EquipFn
     adds: AddsFn
-    companions: CompanionsFn = _nothing
+    owned_objects: OwnedObjectsFn = _nothing
     makes: MakesFn = _no_bytes
     faults: FaultsFn = _nothing
 
@@ -150,7 +150,7 @@ def named_task(setting: Setting, flag: str) -> api.TaskSpec:
 
 
 def missing_tasks(job: api.Job, flags: Values, required: Iterable[str], others: Iterable[str] = ()) -> Iterable[str]:
-    """Return which tasks a Job lacks: those that `required` flags name, and those that `others` name when given."""
+    """Return the missing tasks of a Job: those that `required` flags name, and those that `others` name if given."""
     there = shortened(", ".join(task.name for task in job.spec.tasks), 200)
     for flag in (*required, *(flag for flag in others if flag in flags.given)):
         name = flags.text(flag)
@@ -199,5 +199,5 @@ def open_port(spec: Json, containers: Iterable[Json], name: str, port: int) -> N
 
 
 def _opens(container: Json, port: int) -> bool:
-    """Whether a container states that it listens on a port."""
+    """True if a container states that it listens on a port."""
     return any(opened.get("containerPort") == port for opened in container.get("ports") or ())

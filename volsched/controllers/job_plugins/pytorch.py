@@ -1,7 +1,7 @@
-"""`pytorch` gives pods the variables that torch.distributed begins with (its initialization by environment).
+"""`pytorch` gives pods the environment variables of torch.distributed.
 
-    MASTER_ADDR, MASTER_PORT   where the first pod of the master's task listens
-    WORLD_SIZE                 how many pods the tasks of master and workers have
+    MASTER_ADDR, MASTER_PORT   the address of the first pod of the master's task
+    WORLD_SIZE                 the number of pods of master and workers
     RANK                       the pod's number among them, the master's first
 
 Names and arguments after Volcano's docs/user-guide/how_to_use_pytorch_plugin.md. It needs `svc`, which a Job that has
@@ -29,7 +29,7 @@ from volsched.controllers.job_plugins.parts import (
 from volsched.model import api
 
 LONGEST_WAIT: Final = 7 * 24 * 3600
-"""Seconds that workers may be told to wait for the master."""
+"""The longest configurable wait of workers for the master, in seconds."""
 
 _MASTER: Final = "master"
 _WORKER: Final = "worker"
@@ -75,7 +75,7 @@ def _rank(setting: Setting, member: jobs.WantedPod, master: api.TaskSpec) -> int
 
 
 def _let_wait(setting: Setting, spec: Json, address: str) -> None:
-    """Have a pod wait until its master listens; it fails when that takes too long, and the Job's policies count."""
+    """Have a pod wait until its master listens; it fails after that time, and the Job's policies apply."""
     before = list(spec.get("initContainers") or ())
     if any(container.get("name") == _WAITER for container in before):
         return

@@ -34,16 +34,18 @@ _PUBLIC_KEY: Final = "ssh-public-key"
 _PORT: Final = "ssh-port"
 
 
-def _companions(setting: Setting) -> Iterator[Create]:
+def _owned_objects(setting: Setting) -> Iterator[Create]:
     flags = setting.flags
     keys: Json = {"type": "Opaque", "immutable": True}
     if flags.text(_PRIVATE_KEY):
         public = flags.text(_PUBLIC_KEY)
         keys["stringData"] = {PRIVATE: flags.text(_PRIVATE_KEY), PUBLIC: public, AUTHORIZED: public}
-        yield setting.companion(SECRET, _name(setting), keys)
+        yield setting.owned_object(SECRET, _name(setting), keys)
     else:
-        yield setting.companion(SECRET, _name(setting), keys, with_keys=True)
-    yield setting.companion(CONFIG_MAP, _name(setting), {"data": {_CONFIG: _client_config(setting)}}, must_match=True)
+        yield setting.owned_object(SECRET, _name(setting), keys, with_keys=True)
+    yield setting.owned_object(
+        CONFIG_MAP, _name(setting), {"data": {_CONFIG: _client_config(setting)}}, must_match=True
+    )
 
 
 def _equip(setting: Setting, _: jobs.WantedPod, spec: Json) -> None:
@@ -62,7 +64,7 @@ def _name(setting: Setting) -> str:
 
 
 def _client_config(setting: Setting) -> str:
-    """Return what ssh has to know: the hosts by their short names. Pods are new, so that nobody knows their keys."""
+    """Return the configuration of ssh: the hosts by their short names, without known keys, as pods are new."""
     port = _port(setting)
     lines = ["StrictHostKeyChecking no", "UserKnownHostsFile /dev/null"]
     for task in setting.job.spec.tasks:
@@ -82,7 +84,7 @@ def _makes(setting: Setting) -> int:
 
 
 def _port(setting: Setting) -> int:
-    """Return where sshd listens: as stated here, else as `mpi` is told."""
+    """Return the port of sshd: as stated here, else that of `mpi`."""
     if _PORT not in setting.flags.given and "mpi" in setting.job.spec.plugins:
         return sshd_port(setting.job)
     return setting.flags.number(_PORT)
@@ -99,7 +101,7 @@ SSH: Final = JobPlugin(
     (Flag(_PATH, "/root/.ssh"), Flag(_PRIVATE_KEY, ""), Flag(_PUBLIC_KEY, ""), Flag(_PORT, 22)),
     _equip,
     _adds,
-    _companions,
+    _owned_objects,
     _makes,
     _faults,
 )

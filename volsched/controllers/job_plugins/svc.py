@@ -29,11 +29,11 @@ _NO_POLICY: Final = "disable-network-policy"
 _INJECT: Final = "inject-hosts-env"
 
 
-def _companions(setting: Setting) -> Iterator[Create]:
-    yield setting.companion(SERVICE, setting.name, {"spec": _service(setting)})
-    yield setting.companion(CONFIG_MAP, _config_name(setting), {"data": dict(_host_data(setting))}, must_match=True)
+def _owned_objects(setting: Setting) -> Iterator[Create]:
+    yield setting.owned_object(SERVICE, setting.name, {"spec": _service(setting)})
+    yield setting.owned_object(CONFIG_MAP, _config_name(setting), {"data": dict(_host_data(setting))}, must_match=True)
     if not setting.flags.is_true(_NO_POLICY):
-        yield setting.companion(NETWORK_POLICY, setting.name, {"spec": _network_policy(setting)})
+        yield setting.owned_object(NETWORK_POLICY, setting.name, {"spec": _network_policy(setting)})
 
 
 def _equip(setting: Setting, member: jobs.WantedPod, spec: Json) -> None:
@@ -115,5 +115,5 @@ def _plain(task: api.TaskSpec) -> str:
 
 
 SVC: Final = JobPlugin(
-    (Flag(_NOT_READY, False), Flag(_NO_POLICY, False), Flag(_INJECT, True)), _equip, _adds, _companions, _makes
+    (Flag(_NOT_READY, False), Flag(_NO_POLICY, False), Flag(_INJECT, True)), _equip, _adds, _owned_objects, _makes
 )

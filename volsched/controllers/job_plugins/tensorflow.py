@@ -37,12 +37,12 @@ def _equip(setting: Setting, member: jobs.WantedPod, spec: Json) -> None:
 
 
 def _is_alone(job: api.Job) -> bool:
-    """Whether a Job has but one pod, which needs nobody."""
+    """True if a Job has only one pod, which needs no other."""
     return sum(task.replicas for task in job.spec.tasks) == 1
 
 
 def _config(setting: Setting, member: jobs.WantedPod) -> str:
-    """Return what one pod is told; what all are told is made once, as it grows with their number."""
+    """Return the variables of one pod; the part for all pods is made once, as it grows with their number."""
     cluster = setting.once("cluster", lambda: _text(_cluster(setting)))
     roles = setting.once("own", lambda: {task.name: role for role, task in reversed(_roles(setting).items())})
     own = {"type": roles.get(member.task.name, member.task.name), "index": member.number}

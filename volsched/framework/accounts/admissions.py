@@ -1,8 +1,8 @@
 """Admissions of PodGroups end when the pods do not come.
 
-A PodGroup that is admitted has room kept for it in its queue before it has any pods, as controllers make the pods only
-then. Anybody may write a PodGroup and never make pods, so what is kept is given back after a while: the PodGroup is
-Pending again, and comes behind all others of its queue that wait. (Ours; Volcano keeps the room for ever.)
+An admitted PodGroup has room kept in its queue before it has any pods, as controllers make the pods only then. Every
+user may write a PodGroup and never make pods, so the room is given back after a while: the PodGroup is Pending again,
+behind all others of its queue. (Ours; Volcano keeps the room for ever.)
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PAUSE_SECONDS: Final = 60.0
 
 @dataclass(slots=True)
 class _AdmittedGroup:
-    """An admitted PodGroup that lacks pods: since when (seconds since the epoch), and how many it has."""
+    """An admitted PodGroup that lacks pods: the start (seconds since the epoch), and its number of pods."""
 
     group: str
     since: float
@@ -31,9 +31,9 @@ class _AdmittedGroup:
 
 
 class Admissions:
-    """PodGroups that are admitted and lack pods, and those whose admission has ended; kept from session to session.
+    """Admitted PodGroups that lack pods, and ended admissions; kept from session to session.
 
-    ``timeout`` is in seconds; without end where it is infinite.
+    ``timeout`` is in seconds; infinite: admissions do not end.
     """
 
     def __init__(self, timeout: float = math.inf) -> None:
@@ -79,16 +79,16 @@ class Admissions:
                 del self._lacking[key]
 
     def turn(self, job: JobInfo) -> float:
-        """When the job's admission ended last (seconds since the epoch), 0 when none did: the later goes last."""
+        """Return when the job's last admission ended (seconds since the epoch), 0 if none did: the latest goes last."""
         group, ended = self._ended.get(job.key, ("", 0.0))
         return ended if group == job.spec.group_uid else 0.0
 
     def pauses(self, job: JobInfo, now: float) -> bool:
-        """Whether an admission of the job has just ended."""
+        """True if an admission of the job has just ended."""
         return now < self.turn(job) + PAUSE_SECONDS
 
     def wake_at(self, now: float) -> float | None:
-        """When the next admission or pause ends (seconds since the epoch); None when there is none."""
+        """Return when the next admission or pause ends (seconds since the epoch); None without any."""
         first = next(iter(self._lacking.values()), None)
         due = [first.since + self.timeout] if first is not None and self.timeout < math.inf else []
         due += [ended + PAUSE_SECONDS for _, ended in self._ended.values() if now < ended + PAUSE_SECONDS]

@@ -1,6 +1,6 @@
-"""Which cards pods name: told by the plugin that reads their lists, read by those that score nodes.
+"""Lists of cards in pods: the plugin that reads them shares them with plugins that score nodes.
 
-How plugins share this: ``sources``.
+``sources`` explains how plugins share this.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ CARD_LISTS: Final = "framework.card_lists"
 
 
 class CardList(NamedTuple):
-    """Cards any one of which would do, the best first, and the resources that are asked for."""
+    """Alternative cards, the best first, and the requested resources."""
 
     names: tuple[str, ...]
     resources: tuple[str, ...]
@@ -31,7 +31,7 @@ class CardListSource(Protocol):
         """Return the list of a template's pods, None when they name no card."""
 
     def rows(self, wanted: CardList) -> Mask:
-        """Mark the rows of the cluster whose nodes offer a card of a list, as a resource that is asked for."""
+        """Mark the rows of the cluster whose nodes offer a card of a list, as a requested resource."""
 
     def resources(self) -> frozenset[str]:
         """Return the resources that are cards on some node."""
@@ -54,7 +54,7 @@ class CardLists(Sources[CardListSource]):
         return frozenset[str]().union(*(source.resources() for source in self.sources.values()))
 
     def model(self, node: NodeInfo) -> str:
-        """Return the first card of a node, by the first plugin that knows one; empty when it has none."""
+        """Return the first card of a node, by the first plugin that knows one; empty without cards."""
         return next(filter(None, (source.model(node) for source in self.sources.values())), "")
 
     def rows(self, wanted: CardList) -> list[Mask]:

@@ -1,6 +1,6 @@
-"""What is free of single cards: told by the plugin that gives out parts of them, read by those that score nodes.
+"""Free parts of single cards: the plugin that gives them out shares them with plugins that score nodes.
 
-How plugins share this: ``sources``.
+``sources`` explains how plugins share this.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ WHOLE: Final = 100
 
 
 class PartRequest(NamedTuple):
-    """What one container takes: ``percent`` of each of ``cards`` different cards."""
+    """The request of one container: ``percent`` of each of ``cards`` different cards."""
 
     cards: int
     percent: int
 
 
 class CardSource(Protocol):
-    """Tells what pods want of cards that are shared, and what is free of each card of a node."""
+    """A source of the requests of pods for shared cards, and of the free part of each card of a node."""
 
     def wanted(self, template: PodTemplate) -> tuple[PartRequest, ...]:
         """Return what the pods of a template want, none when they want no such card."""
@@ -42,11 +42,11 @@ class CardParts(Sources[CardSource]):
     __slots__ = ()
 
     def wanted(self, template: PodTemplate) -> tuple[PartRequest, ...]:
-        """Return what the pods of a template want of cards that any plugin shares."""
+        """Return the requests of a template for cards that any plugin shares."""
         return tuple(wanted for source in self.sources.values() for wanted in source.wanted(template))
 
     def free(self, node: NodeInfo) -> tuple[int, ...]:
-        """Return the percent that is free of each card of a node, as the first plugin that knows it states."""
+        """Return the free percent of each card of a node, by the first plugin that knows it."""
         return next(filter(None, (source.free(node) for source in self.sources.values())), ())
 
 

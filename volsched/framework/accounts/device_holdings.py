@@ -1,4 +1,4 @@
-"""Who holds devices, claim by claim, for people who ask who holds what a job waits for."""
+"""The jobs that hold devices, claim by claim, for ``explain``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def device_holdings(
     keys: Collection[str],
     limits: Amounts = NO_LIMITS,
 ) -> Iterator[Consumer]:
-    """Yield what jobs of queues hold of amounts with these keys, under the names that limits have for them.
+    """Yield the amounts that jobs of queues hold, for these keys, under the names of limits.
 
     Each claim counts once for a job.
     """

@@ -1,8 +1,8 @@
-"""Who leaves together: a gang that would be left with fewer members than it works with goes as a whole.
+"""Gangs that are evicted as a whole: those that would keep fewer members than their minimum.
 
-A gang below its minimum holds what it has and gets nothing done, so taking one of its pods costs all of its work, and
-gives back a part of what it holds.
-A native group states itself whether it goes as a whole (``disruptionMode``); where it does not, its pods go one by one.
+A gang below its minimum holds amounts and makes no progress, so evicting one of its pods costs all of its work and
+frees only a part. A native group states itself whether it goes as a whole (``disruptionMode``); otherwise its pods go
+one by one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from volsched.model.status import IS_CHOSEN
 
 
 def unit_of(victim: TaskInfo) -> list[TaskInfo]:
-    """Return who is evicted with a victim whatever is configured, it first: all of a native group that goes whole."""
+    """Return the pods that must be evicted with a victim, it first: all of a native group that goes as a whole."""
     group = victim.job.spec.native if victim.job is not None else None
     return _all_with(victim) if group is not None and group.goes_whole else [victim]
 
@@ -34,7 +34,7 @@ def _all_with(victim: TaskInfo) -> list[TaskInfo]:
 
 
 def _goes_on_without(job: JobInfo, victim: TaskInfo) -> bool:
-    """Whether a job still has its minimum, and that of the victim's role, when a victim has gone."""
+    """True if a job keeps its minimum, and that of the victim's role, after an eviction."""
     if job.ready_count <= job.spec.min_available:
         return False
     least = job.spec.min_roles.get(victim.spec.role, 0) if job.judges_roles else 0

@@ -45,7 +45,7 @@ class ReservationTimes:
             heapq.heappush(self._order, (at, job.key))
 
     def is_over(self, job: JobInfo, now: float) -> bool:
-        """Whether room was kept for a job for long enough."""
+        """True if room was kept for a job for long enough."""
         known = self._since.get(job.key)
         return known is not None and now - known[1] >= self.timeout
 
@@ -57,7 +57,7 @@ class ReservationTimes:
         return found
 
     def next(self) -> float | None:
-        """When the next time comes (seconds since the epoch); None: never."""
+        """Return the next time (seconds since the epoch); None: never."""
         if self.timeout == math.inf:
             return None
         while self._order and self._since.get(self._order[0][1], ("", 0.0))[1] != self._order[0][0]:

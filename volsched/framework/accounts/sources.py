@@ -1,7 +1,7 @@
-"""What plugins leave for one another under a name, as they do not see one another.
+"""Sources: values that plugins share under a name, since they do not import each other.
 
-A plugin that knows something leaves a source when a session opens. Whoever reads it does so when a node is asked about,
-so the order of the plugins in a configuration does not matter.
+A plugin registers a source when a session opens. Other plugins read it when they are asked about a node, so the order
+of plugins in a configuration does not matter.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What callbacks are shown of nodes, one at a time or as NumPy columns of all nodes at once."""
+"""The views of nodes that callbacks get: one node at a time, or NumPy columns of all nodes."""

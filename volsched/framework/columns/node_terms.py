@@ -1,4 +1,4 @@
-"""Which nodes a node selector means, answered for all rows at once from interned labels.
+"""Node selectors, evaluated for all rows at once from interned labels.
 
 The scalar form is `NodeSelector.matches` and `NodeTerm.matches`. Here each requirement is asked once for every
 different value that its label has in the cluster, and the answers are gathered by row.
@@ -11,40 +11,40 @@ from collections.abc import Hashable, Mapping
 import numpy as np
 
 from volsched.framework.columns.arrays import Mask
-from volsched.framework.columns.columns import FactColumns
-from volsched.framework.columns.views import NodeFacts
+from volsched.framework.columns.tables import PropertyColumns
+from volsched.framework.columns.views import NodePropertiesView
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.selectors import DOES_NOT_EXIST, EXISTS, IN, NOT_IN, NodeSelector, NodeTerm, Requirement
 
 
-def selects(selector: NodeSelector, node: NodeInfo | NodeFacts) -> bool:
-    """Return whether a node will do; its name is only read where the selector asks for names."""
+def selects(selector: NodeSelector, node: NodeInfo | NodePropertiesView) -> bool:
+    """True if the selector matches a node; reads the node's name only if the selector names nodes."""
     names = any(term.names or term.not_names for term in selector.terms or ())
     return selector.matches(node.name if names else "", node.labels)
 
 
-def term_selects(term: NodeTerm, node: NodeInfo | NodeFacts) -> bool:
+def term_selects(term: NodeTerm, node: NodeInfo | NodePropertiesView) -> bool:
     """Return whether a node meets a term, as ``selects``."""
     return term.matches(node.name if term.names or term.not_names else "", node.labels)
 
 
-def selector_mask(selector: NodeSelector, facts: FactColumns) -> Mask:
+def selector_mask(selector: NodeSelector, properties: PropertyColumns) -> Mask:
     """Mark the rows of all nodes that will do."""
-    mask = np.ones(len(facts.cluster.rows), dtype=np.bool_)
+    mask = np.ones(len(properties.cluster.rows), dtype=np.bool_)
     for key, value in selector.labels:
-        mask &= _requirement_mask(Requirement(key, IN, (value,)), facts)
+        mask &= _requirement_mask(Requirement(key, IN, (value,)), properties)
     if selector.terms is not None:
         any_term = np.zeros(len(mask), dtype=np.bool_)
         for term in selector.terms:
-            any_term |= term_mask(term, facts)
+            any_term |= term_mask(term, properties)
         mask &= any_term
     return mask
 
 
-def term_mask(term: NodeTerm, facts: FactColumns) -> Mask:
+def term_mask(term: NodeTerm, properties: PropertyColumns) -> Mask:
     """Mark the rows of all nodes that meet a term."""
-    nodes = facts.cluster.nodes
-    count = len(facts.cluster.rows)
+    nodes = properties.cluster.nodes
+    count = len(properties.cluster.rows)
     if term.is_empty:
         return np.zeros(count, dtype=np.bool_)
     mask = np.ones(count, dtype=np.bool_)
@@ -57,13 +57,13 @@ def term_mask(term: NodeTerm, facts: FactColumns) -> Mask:
         if name in nodes:
             mask[nodes[name].row] = False
     for requirement in term.labels:
-        mask &= _requirement_mask(requirement, facts)
+        mask &= _requirement_mask(requirement, properties)
     return mask
 
 
-def _requirement_mask(requirement: Requirement, facts: FactColumns) -> Mask:
+def _requirement_mask(requirement: Requirement, properties: PropertyColumns) -> Mask:
     path = ("label", requirement.key)
-    found: Mask = _answers(requirement, facts.names(path))[facts.ids(path)]
+    found: Mask = _answers(requirement, properties.names(path))[properties.ids(path)]
     return found
 
 

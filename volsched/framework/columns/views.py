@@ -1,6 +1,6 @@
-"""What callbacks are shown of pods and nodes: no more than they state that they read, and what they read is noted.
+"""The views of pods and nodes that callbacks get. They record which properties a callback reads.
 
-So an answer is given again to every pod and node that agree in what was read; see ``signature``.
+So an answer is shared by all pods and nodes that agree in these properties; see ``signature``.
 """
 
 from __future__ import annotations
@@ -9,29 +9,34 @@ from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
 from typing import TYPE_CHECKING, Any
 
 from volsched.framework.columns.arrays import Rows
+from volsched.framework.deprecated_names import former
 from volsched.model.api import Taint
 from volsched.model.errors import no_attribute
+from volsched.model.former import renamed_attributes
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.template import PodTemplate
 
 if TYPE_CHECKING:
-    from volsched.framework.columns.columns import FactColumns, NodeColumns, Path
+    from volsched.framework.columns.tables import NodeColumns, Path, PropertyColumns
 
 
 class NodeTable:
-    """Many nodes at once, for vector twins: their amounts and facts as columns, and which of them are asked about.
+    """Many nodes at once, for vector twins.
 
-    ``columns`` has amounts by (resource column, row), ``facts`` nodes' own properties as small integers by row,
-    and ``rows`` the rows that an answer is wanted for, in its order. What is used may be old there for a callback that
-    is shown ``NodeFacts``.
+    ``columns`` has amounts by (resource column, row), ``properties`` the nodes' properties as small integers by row,
+    and ``rows`` the rows to answer for, in this order. Used amounts may be old for a callback that reads
+    ``NodePropertiesView``.
     """
 
-    __slots__ = ("columns", "facts", "rows")
+    __slots__ = ("columns", "properties", "rows")
 
-    def __init__(self, columns: NodeColumns, facts: FactColumns, rows: Rows) -> None:
+    def __init__(self, columns: NodeColumns, properties: PropertyColumns, rows: Rows) -> None:
         self.columns = columns
-        self.facts = facts
+        self.properties = properties
         self.rows = rows
+
+    if not TYPE_CHECKING:  # a type checker finds the former names itself
+        __getattr__ = renamed_attributes({"facts": "properties"})
 
 
 class _Recorded(Mapping[str, str]):
@@ -85,10 +90,10 @@ class _Recorded(Mapping[str, str]):
         return self._values
 
 
-class NodeFacts:
-    """A node's own properties: labels, annotations, taints, images, features, and what it offers.
+class NodePropertiesView:
+    """The properties of a node: labels, annotations, taints, images, features, allocatable amounts.
 
-    It notes what was read, so that the answer can be given to every node that states the same.
+    It records which of them are read, so that nodes with equal values share the answer.
     """
 
     __slots__ = ("_annotations", "_labels", "_node", "reads")
@@ -99,7 +104,7 @@ class NodeFacts:
         self._annotations = _Recorded("annotation", "annotations", self.reads)
         self._node: NodeInfo
 
-    def show(self, node: NodeInfo) -> NodeFacts:
+    def show(self, node: NodeInfo) -> NodePropertiesView:
         """Stand for ``node`` from now on."""
         self._node = node
         self.reads.clear()
@@ -173,23 +178,27 @@ class NodeFacts:
 
         def __getattr__(self, name: str) -> object:
             raise no_attribute(
-                "NodeFacts",
+                "NodePropertiesView",
                 name,
-                dir(NodeFacts),
+                dir(NodePropertiesView),
                 "a callback that reads more annotates its node as NodeAmounts (what is offered and used) or as "
                 "NodeInfo (everything)",
             )
 
 
-def shown(view: str, node: NodeInfo) -> Any:
-    """Return what a callback is shown of a node: ``facts``, ``amounts``, or the ``node`` itself."""
+def node_view(view: str, node: NodeInfo) -> Any:
+    """Return what a callback is shown of a node: ``properties``, ``amounts``, or the ``node`` itself."""
     if view == "node":
         return node
-    return node.amounts if view == "amounts" else NodeFacts().show(node)
+    return node.amounts if view == "amounts" else NodePropertiesView().show(node)
 
 
-def shown_of(template: PodTemplate, view: str) -> Any:
-    """Return what a callback is shown of equal pods: their ``template``, or the part of it that it names."""
+def template_view(template: PodTemplate, view: str) -> Any:
+    """Return the view of equal pods for a callback: their ``template``, or the part of it that it names."""
     if view == "template":
         return template
     return template.amounts if view == "request" else template.constraints
+
+
+if not TYPE_CHECKING:  # a type checker knows the present names alone
+    __getattr__ = former(__name__, {"NodeFacts": (":NodePropertiesView", "it is NodePropertiesView")})

@@ -1,9 +1,8 @@
-"""What a plugin or an action can be told: a schema of its arguments, and the check of what was given against it.
+"""The schema of arguments of plugins and actions, and the check of given arguments.
 
 The schema is data, so that one check serves the loader, the plugin itself and the documentation. A number or a boolean
-that is written as a quoted text counts when the text is one (Volcano's ConfigMaps are full of them), but for those of
-which it is known that they have never counted so; nothing else is bent into shape, and nothing that is given is passed
-over in silence.
+in quotes counts if the text is one (Volcano's ConfigMaps are full of them), except for arguments that Volcano never
+read so. Nothing else is converted, and no given argument is ignored silently.
 """
 
 from __future__ import annotations
@@ -59,17 +58,18 @@ class PlaceError(ValueError):
 class Argument:
     """One argument of a plugin or an action.
 
-    ``key`` is what stands in the configuration; one that ends in ``*`` is a family: every key that begins like it. The
-    value comes out as bool, int, float or str; ``names`` as a tuple of texts, ``quantity`` as its text (in which unit
-    it counts depends on the resource), ``percentage`` as an exact Fraction, ``duration`` as seconds, ``selector`` as a
-    LabelSelector, ``shape`` as pairs of utilization and score, ``mappings`` as a tuple of dicts of texts, whose keys
-    are among ``fields``.
-    ``default`` is the value when the key is absent; a family has none. ``minimum`` and ``maximum`` bound numbers, both
-    included, ``choices`` bound texts, in ``any_case`` written however one likes. What is wrong with a ``lenient`` one
-    is a warning and leaves it at its default. A ``bare`` one does not count when it is quoted. Leaving an ``expected``
-    one out is worth a warning. One that is ``unused`` is taken as Volcano takes it and changes nothing; the text states
-    why, and giving it is worth a warning. ``holds`` states what the texts of ``names`` are, and of ``mappings`` what
-    each of the ``fields`` is: by it an anonymous snapshot writes them under other names.
+    ``key`` is its name in the configuration; a key that ends in ``*`` is a prefix. Values by type: bool, int, float or
+    str as themselves; ``names`` a tuple of texts; ``quantity`` its text (the unit depends on the resource);
+    ``percentage`` an exact Fraction; ``duration`` seconds; ``selector`` a LabelSelector; ``shape`` pairs of utilization
+    and score; ``mappings`` a tuple of dicts of texts, whose keys are among ``fields``.
+
+    * ``default``: the value if the key is absent; a prefix has none.
+    * ``minimum`` and ``maximum``: inclusive bounds of numbers; ``choices``: the allowed texts, in ``any_case`` if set.
+    * ``lenient``: a wrong value is a warning, and the default counts.
+    * ``bare``: a quoted number does not count.
+    * ``expected``: leaving it out is worth a warning.
+    * ``unused``: accepted as in Volcano without effect; the text says why, and giving it is worth a warning.
+    * ``holds``: the kind of texts in ``names``, and of each field of ``mappings``; anonymous snapshots rename by it.
     """
 
     key: str
@@ -88,13 +88,13 @@ class Argument:
     holds: tuple[NameType, ...] = ("resource",)
 
     @property
-    def is_family(self) -> bool:
-        """Whether this stands for all keys that begin like it."""
+    def is_prefix(self) -> bool:
+        """True if the key is a prefix."""
         return self.key.endswith("*")
 
     def covers(self, key: str) -> bool:
-        """Whether this states what ``key`` means."""
-        if self.is_family:
+        """True if this argument covers ``key``."""
+        if self.is_prefix:
             return key.startswith(self.key[:-1]) and len(key) >= len(self.key)
         return key == self.key
 
@@ -146,7 +146,7 @@ Schema: TypeAlias = Sequence[Argument]
 
 @dataclass(frozen=True, slots=True)
 class ArgumentProblem:
-    """What is wrong with one of the given arguments; a warning refuses nothing. ``at``: where inside its value."""
+    """A fault of one given argument; a warning refuses nothing. ``at``: the place inside its value."""
 
     key: str
     message: str
@@ -155,12 +155,12 @@ class ArgumentProblem:
 
     @property
     def path(self) -> str:
-        """The key, with the place inside its value."""
+        """Return the key, with the place inside its value."""
         return self.key + written(self.at)
 
 
 CheckFn: TypeAlias = Callable[[Mapping[str, Any]], Iterable[ArgumentProblem]]
-"""Finds what is wrong with complete values that are right one by one: the ``check_arguments`` of a plugin."""
+"""Checks complete values together, after each one is right: the ``check_arguments`` of a plugin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,9 +177,9 @@ class Checked:
 def check(owner: str, schema: Schema, given: Mapping[str, object], together: CheckFn | None = None) -> Checked:
     """Check given arguments of ``owner`` (as "plugin binpack") against its schema, and then ``together``.
 
-    What was checked once passes again unchanged, so plugin and loader may both do it.
+    Checked arguments pass again unchanged, so plugin and loader may both check.
     """
-    values = {argument.key: argument.default for argument in schema if not argument.is_family}
+    values = {argument.key: argument.default for argument in schema if not argument.is_prefix}
     problems: list[ArgumentProblem] = []
     for key, value in given.items():
         argument = find(schema, key)
@@ -226,7 +226,7 @@ def find(schema: Schema, key: str) -> Argument | None:
 
 
 def hint(word: str, known: Iterable[str]) -> str:
-    """Return "; did you mean X?" for a misspelt word, nothing when no known word is near."""
+    """Return "; did you mean X?" for a misspelt word, or nothing if no known word is near."""
     meant = nearest(word, known)
     return f"; did you mean {meant}?" if meant else ""
 
@@ -256,18 +256,18 @@ def _unknown(owner: str, schema: Schema, key: str, given: Container[str]) -> str
     keys = [argument.key for argument in schema]
     if not keys:
         return f"{owner} takes no arguments, not even {shortened(key)}"
-    begun = [argument.key[:-1] for argument in schema if argument.is_family]
+    begun = [argument.key[:-1] for argument in schema if argument.is_prefix]
     if key in begun:
         return f"{owner} has no argument {shortened(key)}; put a name behind it"
-    free = (argument.key for argument in schema if not argument.is_family and argument.key not in given)
-    meant = nearest(key, (*free, *(found for prefix in begun if (found := _of_family(key, prefix)) not in given)))
+    free = (argument.key for argument in schema if not argument.is_prefix and argument.key not in given)
+    meant = nearest(key, (*free, *(found for prefix in begun if (found := _with_prefix(key, prefix)) not in given)))
     return f"{owner} has no argument {shortened(key)}; " + (
         f"did you mean {meant}?" if meant else f"it has {', '.join(keys)}"
     )
 
 
-def _of_family(key: str, prefix: str) -> str:
-    """Return a key whose beginning is misspelt as one of a family: with the family's prefix before the same name."""
+def _with_prefix(key: str, prefix: str) -> str:
+    """Return a key with a misspelt prefix, corrected."""
     parts, dots = key.split("."), prefix.count(".")
     begins, name = ".".join((*parts[:dots], "")), ".".join(parts[dots:])
     return f"{prefix}{name}" if 0 < len(name) <= _LONGEST_NAME and nearest(begins, (prefix,)) else ""

@@ -1,6 +1,6 @@
-"""A scheduler configuration as values: which actions run, which plugins speak in which tier, with which arguments.
+"""A scheduler configuration as values: actions, tiers of plugins, and their arguments.
 
-The shape and the spelling of the switches are Volcano's. ``loading`` makes these values from YAML and judges them.
+The form and the spelling of the switches are Volcano's. ``loading`` makes these values from YAML and checks them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SWITCHES: Mapping[str, bool] = {
     "enableTargetJob": True,
     "enableReservedNodes": True,
 }
-"""Every switch of a plugin entry, in Volcano's exact (and uneven) spelling, with the value it has when not named."""
+"""Every switch of a plugin entry, in Volcano's exact (and uneven) spelling, with its default."""
 
 _NO_HYPER_NODES: Final = "volsched scores no HyperNodes"
 _NO_SUB_JOBS: Final = "volsched orders no parts of jobs by themselves"
@@ -71,7 +71,7 @@ class PluginOption:
     given: frozenset[str] = frozenset()
 
     def allows(self, switch: str) -> bool:
-        """Whether a switch is on; one that is not named has its default."""
+        """True if a switch is on; an absent switch has its default."""
         return self.switches.get(switch, SWITCHES[switch])
 
 
@@ -90,5 +90,5 @@ class Configuration:
 
     @property
     def has_enqueue(self) -> bool:
-        """Whether PodGroups have to be admitted before their pods are looked at."""
+        """True if PodGroups have to be admitted before their pods are placed."""
         return "enqueue" in self.actions

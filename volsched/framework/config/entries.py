@@ -1,9 +1,8 @@
-"""How a plugin or an action is listed: where it is, imported only when a configuration names it.
+"""Entries of plugins and actions: the module of each is imported only when a configuration names it.
 
-What an entry leads to is a class or a function that makes the plugin or action. The schema of what it can be told is
-its own ``ARGUMENTS``, or that of its module. Where any of these changes something, it is called with the checked and
-complete arguments, else with nothing. A ``check_arguments`` beside it states what is wrong with values that are right
-one by one.
+An entry leads to a class or a function that makes the plugin or action. The schema of its arguments is its own
+``ARGUMENTS``, or that of its module. With a schema, it is called with the checked and complete arguments, else without
+arguments. A ``check_arguments`` beside it checks values together.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class CatalogueEntry(Generic[T]):
 
 
 def schema_of(factory: Callable[..., object]) -> Schema:
-    """Return what a plugin or action can be told."""
+    """Return the schema of a plugin or action."""
     return tuple(_beside(factory, "ARGUMENTS") or ())
 
 
@@ -57,7 +56,7 @@ def undone_by(factory: Callable[..., object]) -> tuple[str, ...]:
 
 
 def declared_annotations(factory: object) -> Declared:
-    """Return which annotations a plugin or action declares: it itself, its module, or a class of its module."""
+    """Return the annotations that a plugin or action declares: it itself, its module, or a class of its module."""
     return {
         attribute: _annotations(factory, attribute)
         for attribute in dict.fromkeys(each for names in DECLARATIONS.values() for each in names)
@@ -69,7 +68,7 @@ def _annotations(factory: object, attribute: str) -> tuple[str, ...]:
 
 
 def _declaring(factory: object) -> Sequence[object]:
-    """Return where declarations of annotations may be: the factory, its module, and the classes of its module."""
+    """Return the places for declarations of annotations: the factory, its module, and the classes of its module."""
     name = factory.__module__ if hasattr(factory, "__name__") else type(factory).__module__
     module = sys.modules.get(name)
     classes = [each for each in vars(module).values() if isinstance(each, type) and each.__module__ == name]

@@ -1,7 +1,7 @@
-"""From the text of a configuration to values, strictly: what is not understood is a problem with its key and its line.
+"""Reads the text of a configuration strictly: everything unknown is a problem with its key and line.
 
-A scheduler that goes on with half of what its administrator wrote is worse than one that states what it does not
-understand, so every problem is collected and any one of them refuses the whole. The shape is Volcano's:
+A scheduler that runs with half of a configuration is worse than one that refuses it. So all problems are collected, and
+each of them refuses the whole. The form is Volcano's::
 
     actions: "enqueue, allocate, backfill"
     tiers:
@@ -14,14 +14,13 @@ understand, so every problem is collected and any one of them refuses the whole.
     - name: allocate
       arguments: {}
 
-What Volcano reads and volsched has no use for is taken, and one warning names all of it: arguments that are ``unused``
-in their schema, switches of callbacks that nothing registers. ``metrics``, where Volcano states from which system its
-usage plugin reads, is taken in its right form (a mapping to plain values) and has no effect here; a warning says so.
+Keys that Volcano reads and volsched has no use for are accepted, and one warning names all of them: arguments that are
+``unused`` in their schema, switches of callbacks that nothing registers. ``metrics``, where Volcano names the source of
+its usage plugin, is accepted in its right form (a mapping to plain values) without effect; a warning says so.
 
-Which plugins and actions there are, and what they can be told, comes from a ``PluginCatalogue``: the framework knows
-none.
+Plugins, actions and their schemas come from a ``PluginCatalogue``: the framework knows none.
 
-The module is long and has one subject: each step of reading needs the key and the line of what it complains about.
+The module is long and has one subject: each step of reading needs the key and the line of its problems.
 """
 
 from __future__ import annotations
@@ -60,9 +59,10 @@ tiers:
   - name: nodeorder
   - name: binpack
 """
-"""What applies when no configuration is given: the default of Volcano's Helm chart without its fair shares.
+"""The configuration if none is given: the default of Volcano's Helm chart without its fair shares.
 
-So a pod that no node can take is told so, and not that its queue deserves no more."""
+So a pod that fits on no node is told so, and not that its queue deserves no more.
+"""
 
 IN_KUBE_SCHEDULERS_PLACE: Final = """\
 actions: "allocate, backfill, preempt"
@@ -80,22 +80,26 @@ configurations:
   arguments:
     leastImportantVictims: true
 """
-"""What applies when no configuration is given and volsched answers to the name default-scheduler: pods are spread, and
-preempt by priority, as users of that scheduler expect."""
+"""The configuration if none is given and volsched answers to the name default-scheduler.
+
+Pods are spread, and preempt by priority, as users of that scheduler expect.
+"""
 
 PREFERRED_KEYS: Final = ("volcano-scheduler.conf", "scheduler.conf")
 """Names under which a ConfigMap usually holds a configuration."""
 
 MOST_PROBLEMS: Final = 100
 LONGEST_TEXT: Final = 1 << 17
-"""Characters: three hundred times the default, and read in some two seconds whatever is in them. A ConfigMap may hold
-eight times as much, and webhooks read it as well."""
+"""The most characters: three hundred times the default, read in some two seconds in the worst case.
+
+A ConfigMap may hold eight times as much, and webhooks read it as well.
+"""
 
 _TOP_KEYS: Final = ("actions", "tiers", "configurations", "metrics")
 _ENTRY_KEYS: Final = ("name", "arguments")
 _MOST_PARTS: Final = 10_000
 _OF_AN_OBJECT: Final = re.compile(r"^[^\w\n]*(kind|apiVersion)[^\w\n]*:", re.MULTILINE)
-"""Told without reading: files of objects may be long."""
+"""The limit for a check without reading: files of objects may be long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,13 +130,13 @@ class PluginCatalogue(Protocol):
 
     @property
     def absent(self) -> Mapping[str, str]:
-        """Names that are known and cannot be used, and why, with what to use in their place."""
+        """Known names that cannot be used, with the reason and a replacement."""
 
     def names(self) -> Sequence[str]:
         """Return all names that can be used."""
 
     def schema(self, name: str) -> Schema | None:
-        """Return what can be told to the one of this name, None when there is none; ConfigError when it is broken."""
+        """Return the schema for a name; None if there is none; ConfigError if it is broken."""
 
     def check(self, name: str) -> CheckFn | None:
         """Return what judges the arguments of the one of this name together, None when nothing does."""
@@ -153,9 +157,9 @@ class Loaded:
 
 
 def load(text: str, plugins: PluginCatalogue, actions: PluginCatalogue) -> Loaded:
-    """Return the configuration that a text states, from a bare file or a ConfigMap manifest; else ConfigurationError.
+    """Return the configuration in a text, a bare file or a ConfigMap manifest; raises ConfigurationError.
 
-    Arguments come out checked and complete, with the defaults of those that are not given.
+    Arguments are checked and complete, with defaults.
     """
     problems = _ConfigProblems()
     try:
@@ -171,9 +175,9 @@ def load(text: str, plugins: PluginCatalogue, actions: PluginCatalogue) -> Loade
 
 
 def plain(text: str) -> Any:
-    """Return what a configuration states, from a bare file or a ConfigMap manifest, as plain values, unjudged.
+    """Return a configuration as plain values, from a bare file or a ConfigMap manifest, without checks.
 
-    What ``load`` takes has plain values; ConfigurationError for what is no YAML.
+    Everything that ``load`` accepts has plain values; ConfigurationError for a text that is no YAML.
     """
     problems = _ConfigProblems()
     try:
@@ -186,10 +190,10 @@ def plain(text: str) -> Any:
 
 
 def find_in_data(data: Mapping[str, str]) -> str | None:
-    """Return the key of a ConfigMap's data that holds a scheduler configuration, None when there is none.
+    """Return the key of a ConfigMap's data that holds a scheduler configuration; None if there is none.
 
-    A key of a usual name holds one; any other does when its text has ``actions`` or ``tiers`` at the top. Among
-    several, one that ends in ``.conf`` is meant; when that leaves a choice, ConfigError.
+    A key with a usual name holds one; any other key does if its text has ``actions`` or ``tiers`` at the top. Of
+    several, the one that ends in ``.conf`` counts; if that leaves a choice, ConfigError.
     """
     for name in PREFERRED_KEYS:
         if name in data:
@@ -203,19 +207,19 @@ def find_in_data(data: Mapping[str, str]) -> str | None:
 
 
 def looks_like_configuration(text: str) -> bool:
-    """Return whether a text is a mapping with ``actions`` or ``tiers`` at the top, whatever else may be wrong."""
+    """True if a text is a mapping with ``actions`` or ``tiers`` at the top, whatever else may be wrong."""
     root = _root_with_names(text)
     return root is not None and any(name in ("actions", "tiers") for name, _ in _plain_entries(root))
 
 
 def is_of_another_program(text: str) -> bool:
-    """Return whether a text that looks like a configuration is one of a program that has keys of the same names."""
+    """True if a text that looks like a configuration belongs to a program with keys of the same names."""
     root = _root_with_names(text)
     return root is not None and not _is_of_scheduler(root)
 
 
 def _root_with_names(text: str) -> yaml.Node | None:
-    """Return the root of a text that may have actions or tiers, None of others and where it cannot be read."""
+    """Return the root of a text that may have actions or tiers; None for others and if it cannot be read."""
     if len(text) > LONGEST_TEXT or ("actions" not in text and "tiers" not in text):
         return None
     try:
@@ -225,7 +229,7 @@ def _root_with_names(text: str) -> yaml.Node | None:
 
 
 def _is_of_scheduler(root: yaml.Node) -> bool:
-    """Whether this is a mapping that only a scheduler's configuration can be."""
+    """True if this mapping can only be a scheduler's configuration."""
     top = dict(_plain_entries(root))
     tiers = _plain_items(top["tiers"]) if "tiers" in top else ()
     has_plugins = any(key == "plugins" for tier in tiers for key, _ in _plain_entries(tier))
@@ -233,10 +237,10 @@ def _is_of_scheduler(root: yaml.Node) -> bool:
 
 
 def is_of_scheduler(names: Collection[str], *, maps_actions: bool, has_plugins: bool) -> bool:
-    """Return whether a mapping with these names is a configuration of a scheduler, whatever may be wrong with it.
+    """True if a mapping with these names is a configuration of a scheduler, whatever may be wrong with it.
 
-    It has actions and tiers, or one of them as only a scheduler has it, or beside no name that is unknown. ``actions``
-    that are a mapping are another program's.
+    It has actions and tiers, or one of them in the form of a scheduler's, or one of them without unknown names.
+    ``actions`` that are a mapping belong to another program.
     """
     if {"actions", "tiers"} <= set(names):
         return True
@@ -246,7 +250,7 @@ def is_of_scheduler(names: Collection[str], *, maps_actions: bool, has_plugins: 
 
 
 def is_bare_configuration(text: str, *, among_others: bool = False) -> bool:
-    """Return whether a text is one mapping that is no Kubernetes object, and so can only be a configuration.
+    """True if a text is one mapping that is no Kubernetes object, so it can only be a configuration.
 
     A file that was found ``among_others`` may be anything, so it has to look like one.
     """
@@ -271,7 +275,7 @@ class _TooMany(Exception):  # noqa: N818 - stops the reading, is no error of its
 
 @dataclass(slots=True)
 class _ConfigProblems:
-    """What was found wrong so far. ``shift`` is added to lines: where in a file the text begins."""
+    """The problems so far. ``shift`` is added to lines: the line of the file at which the text begins."""
 
     errors: list[ConfigProblem] = field(default_factory=list)
     warnings: list[ConfigProblem] = field(default_factory=list)
@@ -295,9 +299,9 @@ class _ConfigProblems:
 
 
 class _ConfigLoader(yaml.SafeLoader):
-    """YAML without dates, a value that looks like one stays the text that it is, and without deep brackets.
+    """YAML without dates (they stay texts), and without deep brackets.
 
-    The work of PyYAML's scanner grows with the square of the brackets that are open.
+    The work of PyYAML's scanner grows with the square of the number of open brackets.
     """
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - as in the base class
@@ -493,7 +497,7 @@ class _ConfigReader:
         return tuple(options)
 
     def _switches(self, entries: _Entries, path: str) -> dict[str, bool]:
-        """Return the switches of a plugin; one without a value counts as not named, as with Volcano."""
+        """Return the switches of a plugin; one without a value counts as absent, as in Volcano."""
         switches = {}
         for name, (key, node) in entries.items():
             if name in _ENTRY_KEYS or self._is_unknown_switch(name, entries, path) or _is_null(node):
@@ -534,7 +538,7 @@ class _ConfigReader:
         self._unused.append(_Unused(owner, name, why, path, node))
 
     def _warn_of_unused(self) -> None:
-        """Name in one warning all that Volcano reads and nothing here does; of each kind each name once."""
+        """Name in one warning all keys that Volcano reads and volsched does not, each once."""
         if not self._unused:
             return
         grouped: dict[tuple[str, str], dict[str, None]] = {}
@@ -683,7 +687,7 @@ class _UnreadableValue:
 
 
 class _Unused(NamedTuple):
-    """Something that Volcano reads and nothing here does: of what, its name, why, and where it stands."""
+    """A key that Volcano reads and volsched does not: its kind, name, reason and place."""
 
     owner: str
     name: str

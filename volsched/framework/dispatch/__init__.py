@@ -1,1 +1,1 @@
-"""How answers of several plugins combine: rules of a session by kind, votes, orders, and steps of equal tasks."""
+"""Combines the answers of plugins: rules of a session by kind, votes, orders, and steps of equal tasks."""

@@ -1,4 +1,4 @@
-"""How the answers of several plugins combine; ``ruleset.py`` has the combinations that ask one rule after the other.
+"""Combinations of the answers of several plugins; ``ruleset.py`` asks the other rules one after the other.
 
 Tiers and plugins are asked in the order of the configuration. The rules are those of Volcano's session, with the one
 decision of ours that is marked.
@@ -39,10 +39,9 @@ def first_refusal(fns: Iterable[Callable[[S], Verdict | None]], subject: S) -> V
 
 
 def vote(fns: Tiered[JobVoteFn], job: JobInfo, *, tell_all: bool = False) -> tuple[bool, Verdict | None]:
-    """A reject ends the vote; a permit ends it with its tier; nobody speaking permits.
+    """Vote: a reject ends the vote, a permit ends it with its tier; without a vote: permitted.
 
-    With ``tell_all`` the verdict of whoever rejects first also tells why those behind reject: whoever mends one thing
-    sees what else stands in the way.
+    With ``tell_all`` the first refusal also lists the refusals of later plugins, so that users see everything at once.
     """
     rejects: list[Ballot] = []
     for ballot in _cast(fns, job):
@@ -50,11 +49,11 @@ def vote(fns: Tiered[JobVoteFn], job: JobInfo, *, tell_all: bool = False) -> tup
             rejects.append(ballot)
             if not tell_all:
                 break
-    return not rejects, _told_together([ballot.verdict for ballot in rejects if ballot.verdict is not None])
+    return not rejects, _notify_all([ballot.verdict for ballot in rejects if ballot.verdict is not None])
 
 
 def _cast(fns: Tiered[JobVoteFn], job: JobInfo) -> Iterator[Ballot]:
-    """Ask one after the other, up to the end of the tier in which somebody permits."""
+    """Ask plugins in order, up to the end of the tier with a permit."""
     permitted_in = -1
     for tier, fn in fns:
         if permitted_in >= 0 and tier != permitted_in:
@@ -65,7 +64,7 @@ def _cast(fns: Tiered[JobVoteFn], job: JobInfo) -> Iterator[Ballot]:
         yield ballot
 
 
-def _told_together(verdicts: Sequence[Verdict]) -> Verdict | None:
+def _notify_all(verdicts: Sequence[Verdict]) -> Verdict | None:
     """Return the first verdict with the messages of the others."""
     if len(verdicts) < 2:
         return verdicts[0] if verdicts else None
@@ -77,7 +76,7 @@ def _told_together(verdicts: Sequence[Verdict]) -> Verdict | None:
 
 
 def first_tier_and(fns: Tiered[JobStarvingFn], job: JobInfo) -> bool:
-    """AND inside the first tier in which anybody is registered; nobody: no."""
+    """AND inside the first tier with a rule; without rules: False."""
     if not fns:
         return False
     first = fns[0][0]
@@ -87,8 +86,8 @@ def first_tier_and(fns: Tiered[JobStarvingFn], job: JobInfo) -> bool:
 def victims(fns: Tiered[VictimsFn], task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
     """Intersect the answers inside a tier; the first tier with a non-empty intersection decides.
 
-    An abstention (None) is skipped. *Ours*: an intersection that has come out empty stays empty in its tier, where
-    upstream lets the next plugin start it again.
+    An abstention (None) is skipped. *Ours*: an empty intersection stays empty in its tier, where upstream lets the next
+    plugin start it again.
     """
     for _, members in groupby(fns, key=_tier_of):
         chosen: list[TaskInfo] | None = None
@@ -106,7 +105,7 @@ def victims(fns: Tiered[VictimsFn], task: TaskInfo, candidates: Sequence[TaskInf
 
 
 def victims_for_all(fns: Tiered[VictimsFn], task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
-    """Return those that every answer names, in whatever tier; each is asked about whom those before it have named."""
+    """Return the candidates in every answer, of all tiers; each plugin is asked about those that remain."""
     chosen = list(candidates)
     for _, fn in fns:
         answer = fn(task, chosen) if chosen else ()
@@ -124,16 +123,19 @@ def _tier_of(entry: tuple[int, Any]) -> int:
 
 
 class ElasticQuota(Protocol):
-    """What a session asks a plugin of what queues deserve."""
+    """The questions of a session to a plugin about deserved amounts."""
 
     def applies_to(self, task: TaskInfo) -> bool:
-        """Whether the rule is for a task."""
+        """True if the rule applies to the task."""
 
     def may_take_room(self, queue: QueueInfo, tasks: Sequence[TaskInfo]) -> bool:
-        """Whether a queue is below its due of something that each of these tasks asks for."""
+        """True if a queue is below its deserved amount of something that each of these tasks requests."""
 
     def is_within(self, queue: QueueInfo, task: TaskInfo) -> bool | None:
-        """Whether a queue is below its due of something that a task asks for; None when the rule is not for it."""
+        """True if a queue is below its deserved amount of something that a task requests.
+
+        None if the rule does not apply.
+        """
 
     def released(self, task: TaskInfo, victim: TaskInfo) -> Number:
         """Return how much a victim holds of what a task could use."""
@@ -142,14 +144,14 @@ class ElasticQuota(Protocol):
         """Return the candidates that hold anything that a task could use; None when the rule is not for it."""
 
     def spares(self, task: TaskInfo, victim: TaskInfo) -> bool:
-        """Whether to spare a victim that other plugins name: what it holds of this dimension is not reclaimable."""
+        """True if a victim of other plugins is spared: what it holds of this dimension is not reclaimable."""
 
     def victims(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> Sequence[TaskInfo] | None:
-        """Return the candidates each of which may go by itself; None when the rule is not for the task."""
+        """Return the candidates each of which may be evicted alone; None if the rule does not apply to the task."""
 
 
 class ElasticQuotas:
-    """Those of all plugins of a session. What they do not name stays, whichever tier has named it."""
+    """The ``Deserved`` rules of all plugins. A candidate that they do not name stays, whichever tier named it."""
 
     def __init__(self) -> None:
         self._reclaiming: list[ElasticQuota] = []
@@ -163,11 +165,11 @@ class ElasticQuotas:
             self._preempting.append(quota)
 
     def reclaims_for(self, task: TaskInfo) -> bool:
-        """Whether the fewest pods of other queues go for a task, and gangs as a whole where they would break."""
+        """True if a task evicts as few pods of other queues as possible, and whole gangs before it breaks gangs."""
         return any(quota.applies_to(task) for quota in self._reclaiming)
 
     def preempts_for(self, task: TaskInfo) -> bool:
-        """Whether the same holds for pods of its own queue."""
+        """True if the same holds for pods of its own queue."""
         return any(quota.applies_to(task) for quota in self._preempting)
 
     def released(self, task: TaskInfo, victim: TaskInfo) -> Number:
@@ -182,7 +184,7 @@ class ElasticQuotas:
         )
 
     def reclaimable(self, task: TaskInfo, chosen: list[TaskInfo]) -> list[TaskInfo]:
-        """Strike off those from whom nothing may be taken back."""
+        """Remove the candidates that the rule does not allow to reclaim."""
         for quota in self._reclaiming:
             named = _named(quota.victims(task, chosen), chosen)
             chosen = [victim for victim in named if not quota.spares(task, victim)]

@@ -1,7 +1,7 @@
-"""Orders of queues, jobs and tasks: the plugins' keys in tier order, then the fallbacks that make every order total.
+"""Orders of queues, jobs and tasks: the plugins' keys in tier order, then fallbacks that make each order total.
 
-Plugins return sort keys, which are cheap to keep in heaps; one that can only compare two things wraps its comparison
-in ``functools.cmp_to_key``.
+Plugins return sort keys, which are cheap to keep in heaps. A plugin that can only compare two things wraps its
+comparison in ``functools.cmp_to_key``.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Heap(Generic[T]):
         return heapq.heappop(self._heap)[1]
 
     def pop_preferred(self, is_preferred: Callable[[T, T], bool]) -> T:
-        """Take out the first item that is preferred to the first one of all; that one where there is none."""
+        """Take out the first item that is preferred to the first of all; if there is none, that one."""
         first = self._heap[0][1]
         found = [entry for entry in self._heap if is_preferred(entry[1], first)]
         if not found:
@@ -103,7 +103,7 @@ class Heap(Generic[T]):
         return best[1]
 
     def by(self, key: Callable[[T], tuple[Any, ...]]) -> Heap[T]:
-        """Return a heap of the same by another key, which is asked for each in the order of this one."""
+        """Return a heap of the same items by another key, which is computed in the order of this heap."""
         return Heap(key, [item for _, item in sorted(self._heap, key=itemgetter(0))])
 
     def __len__(self) -> int:
@@ -113,8 +113,8 @@ class Heap(Generic[T]):
 class TreeHeap(Heap[QueueInfo]):
     """A priority queue of queues in a tree: the first at each level, from the top down.
 
-    The order is taken when something is pushed, of all levels on its way. A level whose key has changed since is put in
-    its place when its turn comes: one that was taken out last was first, so that also a smaller key is seen in time.
+    A push computes the keys of all levels on its way. A level whose key has changed since is moved when its turn comes:
+    the level that was taken out last was first, so a smaller key is seen in time, too.
     """
 
     __slots__ = ("_count", "_level_key", "_root", "_way")
@@ -150,15 +150,6 @@ class TreeHeap(Heap[QueueInfo]):
         self._count -= 1
         return item
 
-    def pop_preferred(self, is_preferred: Callable[[QueueInfo, QueueInfo], bool]) -> QueueInfo:
-        """Take out the first queue that is preferred to the first one of all; that one where there is none."""
-        taken = [self.pop() for _ in range(len(self))]
-        best = next((item for item in taken if is_preferred(item, taken[0])), taken[0])
-        for item in taken:
-            if item is not best:
-                self.push(item)
-        return best
-
     def by(self, key: Callable[[QueueInfo], tuple[Any, ...]]) -> TreeHeap:
         """Return the same: no two queues have equal places, so that another key decides nothing."""
         return self
@@ -168,7 +159,7 @@ class TreeHeap(Heap[QueueInfo]):
 
 
 class _Node:
-    """A level of the tree: the levels right below it in their order, and a queue that is in turn itself."""
+    """A level of the tree: the levels right below it in order, and its own queue if it is waiting."""
 
     __slots__ = ("_heap", "_keys", "below", "queue")
 

@@ -1,4 +1,4 @@
-"""What the plugins of one session registered, and their combined answers."""
+"""The rules that plugins of one session registered, and their combined answers."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ from volsched.model.verdict import Verdict
 class Ruleset:
     """Rules by kind, in the order of registration.
 
-    ``of`` has what each kind of rule calls, with the tier or the plugin where that counts. ``steps`` knows which equal
+    ``of`` has the callbacks of each kind, with the tier or the plugin where that counts. ``steps`` decides which equal
     tasks are placed in one step.
     """
 
@@ -110,7 +110,7 @@ class Ruleset:
             self.quotas, self.headrooms = before
 
     def limit_refusal(self, queue: QueueInfo, task: TaskInfo) -> Verdict | None:
-        """Why the queue may not take the task on, by what people set and not by shares; who refuses is told nothing."""
+        """Return the first refusal by a quota that administrators set, not by shares; ``refused`` is not called."""
         for headroom, refusal, _ in self._limits:
             verdict = headroom(queue, task.template).refusal if headroom is not None else refusal(queue, task)
             if verdict is not None:
@@ -122,7 +122,7 @@ class Ruleset:
     def queues_of(
         self, jobs: Iterable[JobInfo], key: JobKeyFn | None = None
     ) -> tuple[Heap[QueueInfo], dict[str, Heap[JobInfo]]]:
-        """Heaps of the queues that have some of these jobs, and of each queue's jobs, by a key if one is given."""
+        """Return heaps of the queues of these jobs, and of each queue's jobs, by a key if one is given."""
         grouped: dict[str, list[JobInfo]] = {}
         for job in jobs:
             grouped.setdefault(job.queue, []).append(job)
@@ -130,18 +130,18 @@ class Ruleset:
         return queues, {name: Heap(key or self.job_key, found) for name, found in grouped.items()}
 
     def _heap_of(self, queues: Sequence[QueueInfo]) -> Heap[QueueInfo]:
-        """Return a heap of queues; level by level where the only order of queues is one in a tree."""
+        """Return a heap of queues; level by level if the only order of queues is one in a tree."""
         order = self._tree_orders[0] if self._tree_orders and len(self.of[QueueOrder]) == 1 else None
         if order is None or order.way is None or order.level_key is None:
             return Heap(self.queue_key, queues)
         return TreeHeap(order.way, order.level_key, queues)
 
     def queue_key(self, queue: QueueInfo) -> tuple[Any, ...]:
-        """The place of a queue among queues; smaller goes first."""
+        """Return the place of a queue among queues; smaller goes first."""
         return queue_key(self.of[QueueOrder], queue)
 
     def job_key(self, job: JobInfo) -> tuple[Any, ...]:
-        """The place of a job in its queue; smaller goes first."""
+        """Return the place of a job in its queue; smaller goes first."""
         return job_key(self.of[JobOrder], job)
 
     def in_order(self, tasks: Iterable[TaskInfo]) -> list[TaskInfo]:
@@ -175,26 +175,26 @@ class Ruleset:
     # -- jobs and queues ----------------------------------------------------------------------------------------------
 
     def invalidity(self, job: JobInfo) -> Verdict | None:
-        """Why the job is not complete enough."""
+        """Return a refusal if the job is not complete enough."""
         return dispatch.first_refusal(self.of[JobValid], job)
 
     def is_ready(self, job: JobInfo) -> bool:
-        """Whether what was placed of the job may be committed."""
+        """True if the placed tasks of the job may be committed."""
         for fn in self._ready:  # noqa: SIM110 - asked for every placement; a generator costs twice as much
             if not fn(job):
                 return False
         return True
 
     def is_pipelined(self, job: JobInfo) -> bool:
-        """Whether the job may wait for room being freed."""
+        """True if the job may wait for room being freed."""
         return dispatch.vote(self.of[JobPipelined], job)[0]
 
     def is_starving(self, job: JobInfo) -> bool:
-        """Whether the job lacks room."""
+        """True if the job lacks room."""
         return dispatch.first_tier_and(self.of[JobStarving], job)
 
     def enqueue_refusal(self, job: JobInfo) -> Verdict | None:
-        """Why the job is not admitted; None admits it."""
+        """Return a refusal if the job is not admitted."""
         admitted, verdict = dispatch.vote(self.of[JobEnqueueable], job, tell_all=True)
         return None if admitted else verdict or dispatch.UNEXPLAINED_REJECT
 
@@ -204,13 +204,13 @@ class Ruleset:
             fn(job)
 
     def overused(self, queue: QueueInfo) -> Verdict | None:
-        """Why the queue gets nothing more in this action."""
+        """Return a refusal if the queue gets nothing more in this action."""
         return dispatch.first_refusal(self.of[Overused], queue)
 
     # -- tasks --------------------------------------------------------------------------------------------------------
 
     def pre_refusal(self, task: TaskInfo) -> Verdict | None:
-        """Why no node can do for the task, if that is known without asking nodes."""
+        """Return a refusal if no node can take the task, as far as rules know without asking nodes."""
         for fn in self.of[PrePredicate]:
             verdict: Verdict | None = fn(task)
             if verdict is not None:
@@ -227,29 +227,29 @@ class Ruleset:
         ) and all(batch.uniform is not None and batch.uniform(task) is not None for batch in nodes.batch_orders)
 
     def preemptable(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
-        """Whom of the candidates the task may preempt."""
+        """Return the candidates that the task may preempt."""
         candidates = self.unprotected(task, candidates)
         return self.elastic.preemptable(task, dispatch.victims(self.of[Preemptable], task, candidates))
 
     def reclaimable(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
-        """From whom of the candidates the task may reclaim."""
+        """Return the candidates that the task may reclaim."""
         candidates = self.unprotected(task, candidates)
         return self.elastic.reclaimable(task, dispatch.victims(self.of[Reclaimable], task, candidates))
 
     def unprotected(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> Sequence[TaskInfo]:
-        """Return the candidates for a task without those whom a plugin protects, of whatever tier."""
+        """Return the candidates that no plugin of any tier protects."""
         if not self.of[Protected]:
             return candidates
         known: dict[str, frozenset[str]] = {}
         return [victim for victim in candidates if not self._protectors(task, victim, known)]
 
     def protectors(self, task: TaskInfo, candidates: Iterable[TaskInfo]) -> list[frozenset[str]]:
-        """Return for each candidate the names of the plugins that protect it, or one that goes with it."""
+        """Return the plugins that protect each candidate, or a pod that leaves together with it."""
         known: dict[str, frozenset[str]] = {}
         return [self._protectors(task, victim, known) for victim in candidates]
 
     def _protectors(self, task: TaskInfo, victim: TaskInfo, known: dict[str, frozenset[str]]) -> frozenset[str]:
-        """Return who protects a candidate; ``known`` has what was found out of those that leave together."""
+        """Return the plugins that protect a candidate; ``known`` has the answers about pods that leave together."""
         unit = unit_of(victim)
         together = unit[0].job.key if len(unit) > 1 and unit[0].job is not None else victim.uid
         if together not in known:
@@ -261,15 +261,15 @@ class Ruleset:
         return known[together]
 
     def is_due(self, queue: QueueInfo, task: TaskInfo) -> bool:
-        """Whether a queue would hold no more than it deserves with a waiting task, so that it may reclaim for it."""
+        """True if a queue with a waiting task is within its deserved share, so that the task may reclaim."""
         answers = [due.is_within(queue, task) for due in self.of[Due]]
         return True in answers and False not in answers
 
     def reclaimable_by_due(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
-        """From whom of the candidates the task may reclaim while all their queues keep what they deserve.
+        """Return the candidates that the task may reclaim while all their queues keep their deserved share.
 
-        The least important are asked about first. All plugins have to agree, of whatever tier: a tier that protects
-        everybody leaves the word to the next one only for what a job starts with.
+        The least important are asked about first. All plugins of all tiers have to agree: only for the minimum of a job
+        does a tier that protects all candidates leave the decision to the next one.
         """
         ordered = self.in_order_of_victims(task, self.unprotected(task, candidates))
         chosen = self.elastic.reclaimable(task, dispatch.victims_for_all(self.of[Reclaimable], task, ordered))
@@ -278,7 +278,7 @@ class Ruleset:
         return chosen
 
     def device_limits(self, task: TaskInfo) -> dict[tuple[str, str], Fraction]:
-        """How much more of each (DeviceClass, dimension) a task may be given; what is absent is not limited."""
+        """Return how much more of each (DeviceClass, dimension) a task may be given; absent: no limit."""
         limits: dict[tuple[str, str], Fraction] = {}
         for fn in self.of[DeviceLimits]:
             for key, amount in (fn(task) or {}).items():
@@ -286,13 +286,13 @@ class Ruleset:
         return limits
 
     def wake_at(self) -> float | None:
-        """When the first plugin's answers change by themselves (seconds since the epoch); None: never."""
+        """Return when the first plugin's answers change by themselves (seconds since the epoch); None: never."""
         return min((due for due in (fn() for fn in self.of[Wake]) if due is not None), default=None)
 
     # -- events of statements -----------------------------------------------------------------------------------------
 
-    def told_allocated(self, task: TaskInfo) -> Verdict | None:
-        """Tell the handlers; when one refuses, those that had accepted are told the reverse."""
+    def notify_allocated(self, task: TaskInfo) -> Verdict | None:
+        """Notify the handlers; if one refuses, the handlers before it are notified of the reverse."""
         handlers = self._handlers
         for index, handler in enumerate(handlers):
             refusal = handler.allocate(task)
@@ -306,14 +306,14 @@ class Ruleset:
         """Return the handlers that hear of each pod of a step whose pods have this template."""
         return [rule.events for rule in self._in_steps if rule.for_each_pod(template)]
 
-    def told_deallocated(self, task: TaskInfo) -> None:
+    def notify_deallocated(self, task: TaskInfo) -> None:
         """Tell the handlers, last registered first."""
         for handler in reversed(self._handlers):
             handler.deallocate(task)
 
 
 def _idle_first(victims: list[TaskInfo]) -> list[TaskInfo]:
-    """Put those that do not run yet before the first that runs and is as important: nobody loses work by theirs."""
+    """Move pending victims before the first running one of the same importance: they lose no work."""
     waiting: dict[tuple[int, int], list[TaskInfo]] = {}
     for victim in victims:
         if victim.status is not TaskStatus.RUNNING:
@@ -329,5 +329,5 @@ def _idle_first(victims: list[TaskInfo]) -> list[TaskInfo]:
 
 
 def importance_of(victim: TaskInfo) -> tuple[int, int]:
-    """Return with how much priority a task keeps its room, and its place among the tasks of its job."""
+    """Return the priority with which a task keeps its room, and its place among the tasks of its job."""
     return victim.victim_priority, victim.spec.priority

@@ -1,7 +1,7 @@
-"""Which equal tasks of a job are placed in one step: worked out of the rules that are registered.
+"""Decides which equal tasks of a job are placed in one step, from the registered rules.
 
-The engine places many of them at once where the nodes' amounts alone decide. That must not be another outcome than one
-at a time, so no rule may refuse one of them, or answer otherwise for the next.
+The engine places many of them at once if only the nodes' amounts decide. The result must be the same as one at a time,
+so no rule may refuse one of them, or answer differently for the next.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from volsched.model.pods.task import TaskInfo
 
 
 class Steps:
-    """What the rules of a session state about it.
+    """The statements of the rules of a session about steps.
 
-    ``rules`` are those that were not read yet, each with its plugin. ``left_out`` names plugins of which a switch left
-    out what refuses pods: what their other rules state of ``for_each_pod`` may count on that, and does not hold then.
+    ``rules`` are those not read yet, each with its plugin. ``left_out`` names plugins whose refusing rules a switch
+    turned off: ``for_each_pod`` of their other rules may rely on them, and does not hold then.
     """
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class Steps:
         self._keyed: list[tuple[AppliesFn | None, KeyFn]] = []
 
     def is_of_one(self, task: TaskInfo) -> bool:
-        """Whether tasks that are equal to this one are placed one at a time."""
+        """True if tasks that are equal to this one are placed one at a time."""
         if self.rules:
             self._read()
         template = task.template

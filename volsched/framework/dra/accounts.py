@@ -20,7 +20,7 @@ from volsched.framework.dra.extended import from_devices, made_for
 from volsched.model.cluster import Cluster
 from volsched.model.dra.api import Allocation
 from volsched.model.dra.device import ClaimSpec
-from volsched.model.dra.devices import Devices, unmade_uid
+from volsched.model.dra.devices import Devices, pending_claim_uid
 from volsched.model.job import JobInfo
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.observers import Observer
@@ -91,7 +91,7 @@ class DeviceAccounts(Observer):
         self._job_queues: dict[str, str] = {}
         self.version = 0
         self.era = 0
-        self.turned: Callable[[str], None] = _tell_nobody
+        self.turned: Callable[[str], None] = _notify_nothing
         self._classes_version = -1
         self._read_classes()
 
@@ -188,7 +188,7 @@ class DeviceAccounts(Observer):
         if self._classes_version != self._cluster.devices.classes_version:
             self._read_classes()
             return
-        if self._tree != self._cluster.clocks.queue_tree:
+        if self._tree != self._cluster.clocks.queue_tree_generation:
             self._rebuild()
             return
         devices = self._cluster.devices
@@ -210,7 +210,7 @@ class DeviceAccounts(Observer):
 
     def _rebuild(self) -> None:
         """Count everything again, as the tree of queues has changed."""
-        self._tree = self._cluster.clocks.queue_tree
+        self._tree = self._cluster.clocks.queue_tree_generation
         self._seen = self._cluster.devices.log_end
         self.era += 1
         self._changed.update(dict.fromkeys(self._accounts))
@@ -224,7 +224,7 @@ class DeviceAccounts(Observer):
         """Let a pod's claim for extended resources count under its own name, once it is made."""
         claim = self._cluster.devices.claims.get(key)
         task = made_for(claim, self._cluster.tasks) if claim is not None and claim.extended else None
-        if task is not None and unmade_uid(task.uid) in self._charges:
+        if task is not None and pending_claim_uid(task.uid) in self._charges:
             self._uncharge_pod(task.uid)
             self._charge_pod(task)
 
@@ -290,7 +290,7 @@ class DeviceAccounts(Observer):
                 times = equal.pop(id(self._charges[key]), 0)
                 if times:
                     account.add(self._charges[key], times)
-            if self.turned is not _tell_nobody:
+            if self.turned is not _notify_nothing:
                 for key in turned:
                     self.turned(key)
 
@@ -300,9 +300,9 @@ def claims_of(task: TaskInfo, devices: Devices) -> tuple[str, ...]:
     keys = dict.fromkeys(key for _, key in task.claims_by_entry() if key)
     if from_devices(task.template, devices):
         made = devices.extended_claim_of(task.as_owner)
-        keys[made.key if made is not None else unmade_uid(task.uid)] = None
+        keys[made.key if made is not None else pending_claim_uid(task.uid)] = None
     return tuple(keys)
 
 
-def _tell_nobody(_: str) -> None:
+def _notify_nothing(_: str) -> None:
     pass

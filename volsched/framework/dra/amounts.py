@@ -23,7 +23,7 @@ class Amount(NamedTuple):
 
     @property
     def key(self) -> str:
-        """The name that Volcano gives it among resources."""
+        """Return the name that Volcano gives it among resources."""
         return f"{self.dimension}.{FLAT}{self.device_class}" if self.dimension else f"{FLAT}{self.device_class}"
 
     def text(self) -> str:

@@ -21,10 +21,10 @@ import msgspec
 
 from volsched.model.dra.api import DeviceRequest, ExactDeviceRequest
 from volsched.model.dra.device import Claim
-from volsched.model.dra.devices import Devices, unmade_uid
+from volsched.model.dra.devices import Devices, pending_claim_uid
 from volsched.model.dra.reading import claim_spec
 from volsched.model.plan import ExtendedClaim
-from volsched.model.pods.rules import INIT, MAIN, ContainerAmounts
+from volsched.model.pods.placement_rules import INIT, MAIN, ContainerAmounts
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 
@@ -49,14 +49,14 @@ def from_devices(template: PodTemplate, devices: Devices) -> Pairs:
 
 
 @dataclass(frozen=True, slots=True)
-class Unmade:
+class PendingClaim:
     """A claim that is still to be made: as the search for devices sees it, and as it is written."""
 
     claim: Claim
     made: ExtendedClaim
 
 
-def unmade_claim(task: TaskInfo, pairs: Pairs) -> Unmade:
+def pending_claim_of(task: TaskInfo, pairs: Pairs) -> PendingClaim:
     """Return the claim by which a pod has these resources from devices."""
     containers = _in_order(task)
     requests: list[DeviceRequest] = []
@@ -67,9 +67,9 @@ def unmade_claim(task: TaskInfo, pairs: Pairs) -> Unmade:
         mappings += wanted.mappings
     requests.sort(key=lambda request: request.name)
     spec = claim_spec({"devices": {"requests": msgspec.to_builtins(requests)}})
-    uid = unmade_uid(task.uid)
+    uid = pending_claim_uid(task.uid)
     claim = Claim(uid, uid, "", spec, task.as_owner, False, None, (), extended=True)
-    return Unmade(claim, ExtendedClaim(claim_name(task.name, task.uid), tuple(requests), tuple(mappings)))
+    return PendingClaim(claim, ExtendedClaim(claim_name(task.name, task.uid), tuple(requests), tuple(mappings)))
 
 
 def made_for(claim: Claim, tasks: Mapping[str, TaskInfo]) -> TaskInfo | None:

@@ -102,7 +102,7 @@ class Outcomes:
         """Return the devices that claims get on a node, searched for if no search has told yet."""
         demand = self._demand_of(claims)
         layout = pools.layout(demand.reads)
-        key: tuple[object, ...] = (demand.number, layout, pools.state(self._devices.ledger))
+        key: tuple[object, ...] = (demand.number, layout, pools.state(self._devices.usage))
         if limits:
             key += tuple(sorted(limits.items()))
         known = self._known.get(key) if layout else None
@@ -119,7 +119,7 @@ class Outcomes:
     def _search(self, claims: Sequence[Claim], pools: NodePools, limits: Limits) -> Picks | Unfit | Impossible:
         devices = self._devices
         self._selectors.ask_for(claims[0].key.partition("/")[0])
-        found = choose(claims, pools.pools, devices.classes, devices.ledger, self._selectors, limits=limits)
+        found = choose(claims, pools.pools, devices.classes, devices.usage, self._selectors, limits=limits)
         self.counts[_result_of(found)] += 1
         return Picks.of(claims, found, pools) if isinstance(found, list) else found
 

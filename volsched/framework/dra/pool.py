@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from volsched.model.dra.device import Device, PoolId, Slice
-from volsched.model.dra.devices import DeviceLedger
+from volsched.model.dra.devices import DeviceUsage
 
 
 @dataclass(slots=True, eq=False)
@@ -31,7 +31,7 @@ class Pool:
         """Whether devices may be taken from it."""
         return not self.incomplete and not self.invalid
 
-    def left(self, ledger: DeviceLedger) -> dict[tuple[str, str], Fraction]:
+    def left(self, ledger: DeviceUsage) -> dict[tuple[str, str], Fraction]:
         """Return what is left of each counter when all allocated devices of the pool have theirs."""
         left = {(name, counter): value for name, c in self.counter_sets.items() for counter, value in c.items()}
         taken = ledger.pools.get(self.id)

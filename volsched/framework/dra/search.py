@@ -23,7 +23,7 @@ from volsched.framework.dra.pool import Pool
 from volsched.framework.dra.selectors import OverBudgetError, Selectors
 from volsched.model.dra.api import MOST_RESULTS, DeviceTaint, DeviceToleration
 from volsched.model.dra.device import Ask, Claim, ClassSpec, Device, DeviceId, PoolId, Request, Slice
-from volsched.model.dra.devices import DeviceLedger
+from volsched.model.dra.devices import DeviceUsage
 
 MOST_STEPS: Final = 40_000
 """Candidates that are tried for a node before it is given up."""
@@ -100,7 +100,7 @@ class _Alternative:
 
     @property
     def count(self) -> int:
-        """How many devices it takes."""
+        """Return how many devices it takes."""
         return len(self.everything) if self.ask.takes_all else self.ask.count
 
 
@@ -118,13 +118,13 @@ def choose(
     claims: Sequence[Claim],
     pools: Sequence[Pool],
     classes: Mapping[str, ClassSpec],
-    ledger: DeviceLedger,
+    usage: DeviceUsage,
     selectors: Selectors,
     most_steps: int = MOST_STEPS,
     limits: Limits | None = None,
 ) -> Choice | Unfit | Impossible:
     """Choose devices for all claims together, from the pools of one node, and no more of any class than ``limits``."""
-    search = _AllocationSearch(pools, classes, ledger, selectors, most_steps, limits or {})
+    search = _AllocationSearch(pools, classes, usage, selectors, most_steps, limits or {})
     try:
         search.begin(claims)
         if search.claim(0):
@@ -144,7 +144,7 @@ class _AllocationSearch:
         self,
         pools: Sequence[Pool],
         classes: Mapping[str, ClassSpec],
-        ledger: DeviceLedger,
+        usage: DeviceUsage,
         selectors: Selectors,
         most_steps: int,
         limits: Limits,
@@ -152,7 +152,7 @@ class _AllocationSearch:
         self._pools = pools
         self._offers = [(pool, part, device) for pool in pools if pool.is_usable for part, device in pool.offers]
         self._classes = classes
-        self._ledger = ledger
+        self._usage = usage
         self._selectors = selectors
         self._steps = most_steps
         self._most_steps = most_steps
@@ -312,16 +312,16 @@ class _AllocationSearch:
         mine = self._mine.get(device.id)
         if option.ask.admin:
             return mine is not None and index in mine
-        if mine or device.id in self._ledger.taken:
+        if mine or device.id in self._usage.taken:
             return True
-        return not device.shareable and device.id in self._ledger.shares
+        return not device.shareable and device.id in self._usage.shares
 
     def _taken_of(self, option: _Alternative, device: Device) -> dict[str, Fraction] | None:
         """Return what a request takes of a device's capacities, None when there is not so much left."""
         taken = capacity.consumed(device, option.ask.capacity)
         if taken is None:
             return None
-        used = self._ledger.consumed.get(device.id, {})
+        used = self._usage.consumed.get(device.id, {})
         return taken if capacity.fits(device, taken, used, *self._parts.get(device.id, ())) else None
 
     def _take(
@@ -421,11 +421,11 @@ class _AllocationSearch:
                 left[name, counter] += by * amount
 
     def _is_shared_already(self, device: Device) -> bool:
-        return device.shareable and (device.id in self._ledger.shares or device.id in self._parts)
+        return device.shareable and (device.id in self._usage.shares or device.id in self._parts)
 
     def _left_of(self, pool: Pool) -> dict[tuple[str, str], Fraction]:
         if pool.id not in self._left:
-            self._left[pool.id] = pool.left(self._ledger)
+            self._left[pool.id] = pool.left(self._usage)
         return self._left[pool.id]
 
 

@@ -107,7 +107,7 @@ class Selectors:
 
     @property
     def is_over_budget(self) -> bool:
-        """Whether nothing more is worked out for this namespace in this session."""
+        """True if nothing more is worked out for this namespace in this session."""
         own = self._spent.get(self._namespace, 0.0)
         return own >= self._most_seconds / self._sharing or sum(self._spent.values()) >= self._most_seconds
 

@@ -13,7 +13,7 @@ from typing import Final
 from volsched.framework.dra.pool import Pool
 from volsched.framework.dra.reads import Read, kind_of
 from volsched.model.dra.device import Device, DeviceId, Slice
-from volsched.model.dra.devices import DeviceLedger
+from volsched.model.dra.devices import DeviceUsage
 
 EVERYTHING: Final = None
 """In the place of what is read: a selector may read any attribute."""
@@ -77,7 +77,7 @@ class NodePools:
             self._layouts[reads] = found
         return found
 
-    def state(self, ledger: DeviceLedger) -> int:
+    def state(self, ledger: DeviceUsage) -> int:
         """Return the number of what is taken of the devices."""
         versions = ledger.versions
         seen = [versions.get(pool.id, 0) for pool in self.pools]
@@ -96,7 +96,7 @@ def _places_in(pool: Pool) -> dict[DeviceId, int]:
     return {device.id: place for place, device in enumerate(devices)}
 
 
-def _state_of(pool: Pool, places: dict[DeviceId, int], ledger: DeviceLedger) -> Hashable:
+def _state_of(pool: Pool, places: dict[DeviceId, int], ledger: DeviceUsage) -> Hashable:
     """Return which devices of a pool are taken; of one that several nodes share, when that changed last."""
     if not pool.is_local:
         return pool.id, ledger.versions.get(pool.id, 0)

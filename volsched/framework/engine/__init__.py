@@ -1,1 +1,1 @@
-"""Where can a task go, and where best: answers about nodes, kept until what they were made from has changed."""
+"""Finds nodes for tasks: answers of rules about nodes are kept until their inputs change."""

@@ -1,39 +1,39 @@
-"""Why nodes refuse a task, counted over all nodes in the words of the predicates.
+"""Counts why nodes refuse a task, by message of the predicates.
 
-Nodes that are refused in the same words are told by one of them: a static predicate is asked once for each class of
-nodes, and one that numbers its words (``wordings``) once for each of these.
+Of nodes with the same message one is asked: a static predicate once for each class of nodes, and a predicate that
+numbers its messages (``wordings``) once for each number.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from volsched.framework.answers import as_mask, as_verdict, verdict_of
+from volsched.framework.answers import as_mask, ask_predicate, checked_refusal
 from volsched.framework.callbacks import WordingsFn
 from volsched.framework.columns.arrays import Mask, Rows
 from volsched.framework.engine.nodes import AskedNodes
-from volsched.framework.engine.static import StaticAnswers
+from volsched.framework.engine.property_classes import StaticAnswers
 from volsched.framework.rules import NodeCallbacks, Predicate
 from volsched.model.pods.task import TaskInfo
 from volsched.model.verdict import DETAILED, NodeRefusals
 
 
 class Diagnosis:
-    """Counts refusals, with what an engine has of nodes in columns and what it knows of their facts."""
+    """Counts refusals, with the columns and cached properties of nodes that an engine has."""
 
     def __init__(self, nodes: AskedNodes, static: StaticAnswers) -> None:
         self._nodes = nodes
         self._static = static
 
     def count(self, callbacks: NodeCallbacks, task: TaskInfo) -> NodeRefusals:
-        """A node counts once for each of its reasons."""
-        self._nodes.facts.refresh()
+        """Return the counted refusals; a node counts once for each of its reasons."""
+        self._nodes.properties.refresh()
         self._nodes.columns.refresh()
         found = NodeRefusals()
         undecided = np.ones(len(self._nodes.cluster.rows), dtype=np.bool_)
         self._static.refresh()
         for place, predicate in enumerate(callbacks.predicates):
-            if not predicate.speaks(task):
+            if not predicate.applies_to_task(task):
                 continue
             if predicate.scope != "static":
                 self._count_by_row(task, predicate, undecided, found)
@@ -52,15 +52,15 @@ class Diagnosis:
         return found
 
     def _count_by_class(self, task: TaskInfo, predicate: Predicate, refused: Mask, found: NodeRefusals) -> None:
-        """Count a static predicate's refusals: one message for each class, or for all when it answers by vector."""
+        """Count a static predicate's refusals: one message for each class, or for all if it answers by vector."""
         if predicate.vector is not None:
-            verdict = verdict_of(predicate, task, self._nodes.cluster.rows[int(refused.argmax())])
+            verdict = ask_predicate(predicate, task, self._nodes.cluster.rows[int(refused.argmax())])
             message, plugin = ("", predicate.plugin) if verdict is None else (verdict.message, verdict.plugin)
             found.add(message, int(np.count_nonzero(refused)), plugin)
             return
         answers, classes = self._static.by_class(predicate, predicate.pod(task))
         for answer, count in zip(answers, np.bincount(classes[refused], minlength=len(answers)), strict=True):
-            verdict = as_verdict(predicate, answer)
+            verdict = checked_refusal(predicate, answer)
             if verdict is not None and count:
                 found.add(verdict.message, int(count), verdict.plugin)
 
@@ -72,7 +72,7 @@ class Diagnosis:
             rows = self._count_by_wording(task, predicate, predicate.wordings, rows, undecided, found)
         nodes = self._nodes.cluster.rows
         for row in rows:
-            verdict = verdict_of(predicate, task, nodes[row])
+            verdict = ask_predicate(predicate, task, nodes[row])
             if verdict is not None:
                 found.add_verdict(verdict, nodes[row].name)
                 undecided[row] = False
@@ -86,11 +86,11 @@ class Diagnosis:
         undecided: Mask,
         found: NodeRefusals,
     ) -> Rows:
-        """Count refusals that many of the rows share; the other rows, each of which is worth its own words."""
+        """Count refusals that many rows share; return the other rows, each with a message of its own."""
         numbers = wordings(predicate.pod(task), self._nodes.table(rows))
         _, first, of_row, counts = np.unique(numbers, return_index=True, return_inverse=True, return_counts=True)
         for place, count in zip(first, counts, strict=True):
-            verdict = verdict_of(predicate, task, self._nodes.cluster.rows[rows[place]])
+            verdict = ask_predicate(predicate, task, self._nodes.cluster.rows[rows[place]])
             if count > DETAILED and verdict is not None:
                 found.add(verdict.message, int(count), verdict.plugin)
         told = counts[of_row] > DETAILED

@@ -1,4 +1,4 @@
-"""Counts of pods by topology domain, and the selections that they are counted for (``domains`` keeps them right)."""
+"""Counts of pods by topology domain, and the selections of pods that are counted (``domains`` keeps them right)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from volsched.framework.columns.arrays import Rows
-from volsched.framework.columns.columns import FactColumns
+from volsched.framework.columns.tables import PropertyColumns
 from volsched.model.nodes.node import NodeProperties
-from volsched.model.pods.rules import PodTerm, Toleration
+from volsched.model.pods.placement_rules import PodTerm, Toleration
 from volsched.model.selectors import NodeSelector
 
 HARD_EFFECTS = ("NoSchedule", "NoExecute")
@@ -76,7 +76,7 @@ class Finder(Generic[S]):
         self._answers.clear()
 
     def find(self, namespace: str, labels: Labels, namespace_labels: Labels) -> tuple[S, ...]:
-        """Return those that mean a pod with these labels, in the order in which they were added."""
+        """Return the selections of a pod with these labels, in the order in which they were added."""
         keys = self._keys
         key = (namespace, frozenset([pair for pair in labels.items() if pair[0] in keys]))
         found = self._answers.get(key)
@@ -110,10 +110,10 @@ def _demanded(sought: Sought) -> tuple[str, str] | None:
 
 
 class Eligible:
-    """The nodes on which pods count for a spread constraint, and how many of them each domain has.
+    """The eligible nodes of a spread constraint, and how many of them each domain has.
 
-    A node counts when it has all of some labels and, as far as the constraint honours them, is one that the pod's node
-    affinity admits and whose taints it tolerates.
+    A node is eligible if it has all of some labels and, if the constraint honours them, the pod's node affinity admits
+    it and the pod tolerates its taints.
     """
 
     __slots__ = ("_keys", "_selector", "_tolerations", "domains", "names")
@@ -127,39 +127,39 @@ class Eligible:
         self.names: set[str] = set()
         self.domains: dict[str, dict[str, int]] = {key: {} for key in keys}
 
-    def admits(self, facts: NodeProperties) -> bool:
+    def admits(self, properties: NodeProperties) -> bool:
         """Return whether a node counts."""
-        labels = facts.labels
+        labels = properties.labels
         if any(key not in labels for key in self._keys):
             return False
-        if self._selector is not None and not self._selector.matches(facts.name, labels):
+        if self._selector is not None and not self._selector.matches(properties.name, labels):
             return False
         if self._tolerations is None:
             return True
         return all(
             any(toleration.tolerates(taint) for toleration in self._tolerations)
-            for taint in facts.taints
+            for taint in properties.taints
             if taint.effect in HARD_EFFECTS
         )
 
-    def enter(self, facts: NodeProperties) -> None:
+    def enter(self, properties: NodeProperties) -> None:
         """Take a node in, if it counts."""
-        if self.admits(facts):
-            self.names.add(facts.name)
+        if self.admits(properties):
+            self.names.add(properties.name)
             for key, domains in self.domains.items():
-                value = facts.labels[key]
+                value = properties.labels[key]
                 domains[value] = domains.get(value, 0) + 1
 
-    def leave(self, facts: NodeProperties) -> None:
+    def leave(self, properties: NodeProperties) -> None:
         """Forget a node."""
-        if facts.name in self.names:
-            self.names.discard(facts.name)
+        if properties.name in self.names:
+            self.names.discard(properties.name)
             for key, domains in self.domains.items():
-                add_to(domains, facts.labels[key], -1)
+                add_to(domains, properties.labels[key], -1)
 
 
 class DomainTable:
-    """Pods by domain of one topology key: ``counts`` has the domains that have any.
+    """Pods by domain of one topology key: ``counts`` has the domains with pods.
 
     An empty key stands for the node itself, whatever its labels.
     """
@@ -173,9 +173,9 @@ class DomainTable:
         self.levels: dict[int, int] = {}
         self.stamp = stamp
         self.draws = False
-        """Whether pods wait for others to come into a domain (affinity)."""
+        """True if pods wait for others to come into a domain (affinity)."""
         self.binds = False
-        """Whether pods must be spread by this, and do not only like to be."""
+        """True if the constraint is required and not only preferred."""
 
     def count(self, value: str, by: int) -> tuple[int, int]:
         """Add to a domain; the numbers before and after."""
@@ -191,26 +191,26 @@ class DomainTable:
         return before, after
 
     def lowest(self, min_domains: int = 1) -> int:
-        """Return the smallest count of any domain that has eligible nodes; 0 when there are too few such domains."""
+        """Return the smallest count of any domain with eligible nodes; 0 if there are too few such domains."""
         assert self.eligible is not None  # noqa: S101 - only asked of spread constraints
         domains = len(self.eligible.domains[self.key])
         if domains < min_domains or len(self.counts) < domains:
             return 0
         return min(self.levels, default=0)
 
-    def by_row(self, facts: FactColumns, rows: Rows) -> Counts:
-        """Return the count in the domain of each of these rows; 0 for rows that are in none."""
-        names = facts.names(("label", self.key))
+    def by_row(self, properties: PropertyColumns, rows: Rows) -> Counts:
+        """Return the count in the domain of each of these rows; 0 for rows without a domain."""
+        names = properties.names(("label", self.key))
         counts = np.zeros(len(names) + 1, dtype=np.int64)
         for value, count in self.counts.items():
             number = names.get(value)
             if number is not None:
                 counts[number] = count
-        return counts[facts.ids(("label", self.key))[rows]]
+        return counts[properties.ids(("label", self.key))[rows]]
 
 
 class Census:
-    """The pods that a selection means: how many on each node, and the tables made of them."""
+    """The pods of a selection: how many on each node, and the tables made of them."""
 
     __slots__ = ("by_node", "selection", "tables", "terms")
 

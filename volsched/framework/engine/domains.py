@@ -1,19 +1,18 @@
-"""Which pods are where, counted by topology domain, for rules about a pod's neighbours.
+"""Counts of pods by topology domain, for pod affinity and topology spreading.
 
-Pod affinity and topology spreading ask how many pods of some kind are in the domain of a node: in its zone, on its
-host. Looking through all pods for every question is what makes such rules slow, so the answers are kept and follow
-every move of a task: one count for each (kind of pods, topology key, domain) that somebody asked about. A move back
-restores them exactly. A cluster without such rules keeps nothing and pays one comparison for a move.
+These rules ask how many pods of some kind are in the domain of a node: in its zone, on its host. Looking through all
+pods for each question is slow, so counts are kept for each (kind of pods, topology key, domain) that a rule asked
+about. They follow every move of a task, and a move back restores them. A cluster without such rules keeps nothing and
+pays one comparison for a move.
 
-Words: a *selection* is a kind of pods (a label selector in some namespaces); its *census* counts them; a *table* counts
-them by domain. A *placed term* is the reverse: a term of pods that are placed, by which they keep others away or
-draw them near.
+Terms: a *selection* is a kind of pods (a label selector in some namespaces); its *census* counts them; a *table* counts
+them by domain. A *placed term* is the reverse: a term of a placed pod, which repels or attracts others.
 
-``stamp`` states when answers about nodes other than the one that a task moved to or from may have changed: it does not
-change for a domain of a single node, because that node's row is asked again anyway.
+``stamp`` changes when answers about other nodes than that of the moved task may have changed. It does not change for a
+domain of a single node, because the row of that node is asked again anyway.
 
-``Domains`` is one large class: all its tables follow the same move, and are right only together. What it knows beside
-them of nodes and of placed pods is in ``placed_pods``.
+``Domains`` is one large class: all its tables follow the same move, and are right only together. ``placed_pods`` has
+what it needs of nodes and of placed pods.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from volsched.framework.columns.arrays import Mask, Rows
-from volsched.framework.columns.columns import FactColumns
+from volsched.framework.columns.tables import PropertyColumns
 from volsched.framework.engine.domain_counts import (
     Census,
     DomainTable,
@@ -38,7 +37,7 @@ from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
 from volsched.model.nodes.node import NodeInfo, NodeProperties
 from volsched.model.observers import Observer
-from volsched.model.pods.rules import PodTerm, SpreadConstraint
+from volsched.model.pods.placement_rules import PodTerm, SpreadConstraint
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.selectors import NAMESPACE_NAME, LabelSelector
@@ -59,7 +58,7 @@ class _TemplateTerms(NamedTuple):
 
 
 class Near(NamedTuple):
-    """A template's own required terms: near the pods of one census in each of these topologies, apart from others'."""
+    """The required terms of a template: domains with pods of one census, domains without pods of others."""
 
     template: PodTemplate
     affinity: tuple[DomainTable, ...]
@@ -67,7 +66,7 @@ class Near(NamedTuple):
 
     @property
     def tables(self) -> tuple[DomainTable, ...]:
-        """All tables."""
+        """Return all tables."""
         return self.affinity + self.anti_affinity
 
 
@@ -79,7 +78,7 @@ class Spread(NamedTuple):
     keys: tuple[str, ...]
 
 
-class Liking(NamedTuple):
+class PreferredTerms(NamedTuple):
     """A template's own preferred terms, each with its table and weight (below 0 for anti-affinity)."""
 
     template: PodTemplate
@@ -91,10 +90,10 @@ class Domains(Observer):
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._namespaces_version = cluster.clocks.namespaces
+        self._namespaces_version = cluster.clocks.namespace_generation
         self._clock = 0
         self._nodes = DomainNodes(cluster)
-        self._era = cluster.clocks.era
+        self._template_generation = cluster.clocks.template_generation
         self._censuses: dict[Selection, Census] = {}
         self._finder: Finder[Census] = Finder()
         self._index = PodIndex(cluster)
@@ -103,7 +102,7 @@ class Domains(Observer):
         self._near: dict[int, Near] = {}
         self._hard: dict[int, Spread] = {}
         self._soft: dict[int, Spread] = {}
-        self._liking: dict[int, Liking] = {}
+        self._preferred_terms: dict[int, PreferredTerms] = {}
         self._claims: dict[int, _TemplateTerms] = {}
         self._next_claim = 0
         for task in cluster.tasks.values():
@@ -140,39 +139,39 @@ class Domains(Observer):
             super().run_allocated(tasks)
 
     def _concerns(self, task: TaskInfo) -> bool:
-        """Whether the task's moves matter: its template has terms of its own, or somebody counts pods."""
+        """True if moves of the task matter: its template has terms, or some census counts pods."""
         return bool(self._censuses or self._index.by_label or _claims_anything(task.template))
 
     def node_changed(self, node: NodeInfo, before: NodeProperties | None) -> None:
         """Follow a node's own properties: its tasks may be in other domains now."""
-        facts = node.spec
+        properties = node.spec
         if before is None:
-            self._nodes.enter(facts)
+            self._nodes.enter(properties)
             return
-        if before.labels == facts.labels and before.taints == facts.taints:
+        if before.labels == properties.labels and before.taints == properties.taints:
             return
         self._follow_namespaces()
         tasks = [task for task in node.tasks.values() if ON_NODE[task.status]]
         for task in tasks:
             self._count(task, before, -1, task.status is not TaskStatus.RELEASING)
         self._nodes.leave(before)
-        self._nodes.enter(facts)
+        self._nodes.enter(properties)
         for task in tasks:
-            self._count(task, facts, 1, task.status is not TaskStatus.RELEASING)
+            self._count(task, properties, 1, task.status is not TaskStatus.RELEASING)
 
     def node_removed(self, node: NodeInfo) -> None:
         """Forget a node."""
         self._nodes.leave(node.spec)
 
-    def _count(self, task: TaskInfo, facts: NodeProperties, by: int, live: bool) -> None:
+    def _count(self, task: TaskInfo, properties: NodeProperties, by: int, live: bool) -> None:
         for census in self._matching(task):
             if live or not census.selection.live:
-                self._add(census, facts, by)
+                self._add(census, properties, by)
         if _claims_anything(task.template):
-            self._count_claims(task, facts, by)
+            self._count_claims(task, properties, by)
 
-    def _add(self, census: Census, facts: NodeProperties, by: int) -> None:
-        name, labels = facts.name, facts.labels
+    def _add(self, census: Census, properties: NodeProperties, by: int) -> None:
+        name, labels = properties.name, properties.labels
         add_to(census.by_node, name, by)
         for table in census.tables.values():
             eligible = table.eligible
@@ -182,9 +181,9 @@ class Domains(Observer):
             elif not table.key:
                 table.count(name, by)
             elif table.key in labels:
-                self._gather(table, labels[table.key], by)
+                self._count_affinity(table, labels[table.key], by)
 
-    def _gather(self, table: DomainTable, value: str, by: int) -> None:
+    def _count_affinity(self, table: DomainTable, value: str, by: int) -> None:
         """Count for affinity, where it matters whether there is any pod in a domain."""
         before, after = table.count(value, by)
         if (before == 0) == (after == 0):
@@ -207,12 +206,12 @@ class Domains(Observer):
         if raised > 0:
             self._cluster.wake(ClusterEvent.NEIGHBOURS_CHANGED)
 
-    def _count_claims(self, task: TaskInfo, facts: NodeProperties, by: int) -> None:
+    def _count_claims(self, task: TaskInfo, properties: NodeProperties, by: int) -> None:
         claims = self._claims_of(task.template)
-        labels = facts.labels
+        labels = properties.labels
         for placed_term in claims.apart:
             if placed_term.term.topology_key in labels:
-                self._gather(placed_term.table, labels[placed_term.term.topology_key], by)
+                self._count_affinity(placed_term.table, labels[placed_term.term.topology_key], by)
         for placed_term, weight in claims.liked:
             if placed_term.term.topology_key in labels:
                 placed_term.table.count(labels[placed_term.term.topology_key], by * weight)
@@ -224,8 +223,8 @@ class Domains(Observer):
     # -- namespaces and pods ------------------------------------------------------------------------------------------
 
     def namespace_labels(self, namespace: str) -> Labels:
-        """Return the labels of a namespace; of one that nobody has described, its name."""
-        found = self._cluster.queue_ledger.namespaces.get(namespace)
+        """Return the labels of a namespace; only its name if its object is not known."""
+        found = self._cluster.queue_cache.namespaces.get(namespace)
         return {NAMESPACE_NAME: namespace} if found is None else found
 
     def _matching(self, task: TaskInfo) -> tuple[Census, ...]:
@@ -235,16 +234,16 @@ class Domains(Observer):
 
     def _follow_namespaces(self) -> None:
         """Count again what depends on labels of namespaces when these have changed."""
-        if self._namespaces_version == self._cluster.clocks.namespaces:
+        if self._namespaces_version == self._cluster.clocks.namespace_generation:
             return
-        self._namespaces_version = self._cluster.clocks.namespaces
+        self._namespaces_version = self._cluster.clocks.namespace_generation
         for finder in (self._finder, self._apart, self._liked):
             finder.forget_answers()
         for selection, census in list(self._censuses.items()):
             if any(term.namespace_selector is not None for term in selection.terms):
                 self._finder.remove(census)
                 del self._censuses[selection]
-        for rules in (self._near, self._liking):
+        for rules in (self._near, self._preferred_terms):
             rules.clear()
 
     # -- what rules ask for -------------------------------------------------------------------------------------------
@@ -252,8 +251,8 @@ class Domains(Observer):
     def sweep(self) -> None:
         """Forget what has not been needed for long: called when a session opens."""
         is_full = len(self._censuses) > _MOST_CENSUSES or len(self._nodes.eligible) > _MOST_ELIGIBLE
-        if is_full or self._era != self._cluster.clocks.era:
-            self._era = self._cluster.clocks.era
+        if is_full or self._template_generation != self._cluster.clocks.template_generation:
+            self._template_generation = self._cluster.clocks.template_generation
             self._forget_questions()
             self._forget_idle_terms(most=0)
             self._nodes.keep({term.topology_key for placed in (self._apart, self._liked) for term in placed.known})
@@ -266,7 +265,7 @@ class Domains(Observer):
         self._finder = Finder()
         self._index.by_label.clear()
         self._nodes.eligible.clear()
-        for rules in (self._near, self._hard, self._soft, self._liking):
+        for rules in (self._near, self._hard, self._soft, self._preferred_terms):
             rules.clear()
 
     def _forget_idle_terms(self, most: int) -> None:
@@ -300,21 +299,21 @@ class Domains(Observer):
         return self._apart.find(task.namespace, task.spec.labels, self.namespace_labels(task.namespace))
 
     def drawing(self, task: TaskInfo) -> tuple[PlacedTerm, ...]:
-        """Return the preferred terms of pods placed so far that mean this task; their tables hold weights."""
+        """Return the preferred terms of placed pods that select this task; their tables hold weights."""
         if not self._liked.size:
             return ()
         self._follow_namespaces()
         return self._liked.find(task.namespace, task.spec.labels, self.namespace_labels(task.namespace))
 
-    def liking(self, template: PodTemplate) -> Liking:
+    def preferred_terms(self, template: PodTemplate) -> PreferredTerms:
         """Return the tables of a template's preferred affinity and anti-affinity."""
         self._follow_namespaces()
-        found = self._liking.get(template.id)
+        found = self._preferred_terms.get(template.id)
         if found is None or found.template is not template:
             terms = [(item.term, item.weight) for item in template.preferred_affinity]
             terms += [(item.term, -item.weight) for item in template.preferred_anti_affinity]
             tables = tuple((self._table(Selection((_anywhere(t),)), t.topology_key), weight) for t, weight in terms)
-            found = self._liking[template.id] = Liking(template, tables)
+            found = self._preferred_terms[template.id] = PreferredTerms(template, tables)
         return found
 
     def must_spread(self, template: PodTemplate) -> Spread:
@@ -396,7 +395,7 @@ class Domains(Observer):
 
 
 class _AccountProvider(Protocol):
-    """What gives accounts, as a registrar does."""
+    """A source of accounts, such as a registrar."""
 
     def account(self, name: str, make: Callable[[Cluster], Domains]) -> Domains: ...
 
@@ -408,15 +407,15 @@ def domains_of(accounts: _AccountProvider) -> Domains:
     return found
 
 
-def has_label(key: str, facts: FactColumns, rows: Rows) -> Mask:
+def has_label(key: str, properties: PropertyColumns, rows: Rows) -> Mask:
     """Mark those of some rows whose node has a label."""
-    absent = facts.names(("label", key)).get(None, -1)
-    found: Mask = facts.ids(("label", key))[rows] != absent
+    absent = properties.names(("label", key)).get(None, -1)
+    found: Mask = properties.ids(("label", key))[rows] != absent
     return found
 
 
 def _anywhere(term: PodTerm) -> PodTerm:
-    """Return the pods that a term means, whatever its topology."""
+    """Return the selection of a term, whatever its topology."""
     return PodTerm("", term.selector, term.namespaces, term.namespace_selector)
 
 

@@ -1,4 +1,4 @@
-"""Makes the engine's entries and keeps them: one for each template, and for what callbacks key their answers by."""
+"""The score cache: one entry for each template, and for each set of keys of callbacks."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class Entries:
         return len(self._kept)
 
     def open(self, callbacks: NodeCallbacks) -> None:
-        """Use these callbacks; answers of the last session stay when the callbacks are the same in kind."""
-        made_for = (callbacks.shape(), self._cluster.clocks.era)
+        """Use these callbacks; answers of the last session stay if the rules are the same."""
+        made_for = (callbacks.identity(), self._cluster.clocks.template_generation)
         if made_for != self._made_for:
             self._forget()
             self._made_for = made_for
@@ -54,7 +54,7 @@ class Entries:
         self.shared.forget()
 
     def of(self, task: TaskInfo) -> Entry:
-        """The answers for a task as things are now."""
+        """Return the answers for a task as things are now."""
         self.refresh()
         key = self.key_of(task)
         entry = self._kept.get(key)
@@ -70,25 +70,28 @@ class Entries:
     def refresh(self) -> None:
         """Forget everything where rows or amounts mean something else now."""
         cluster = self._cluster
-        if self._layout == cluster.clocks.layout and self._left_to_devices is cluster.columns.left_to_devices:
+        if (
+            self._layout == cluster.clocks.layout_generation
+            and self._left_to_devices is cluster.columns.left_to_devices
+        ):
             return
         self._forget()
-        self._layout = cluster.clocks.layout
+        self._layout = cluster.clocks.layout_generation
         self._left_to_devices = cluster.columns.left_to_devices
         bytes_each = 20 * max(1, len(self._cluster.rows))
         self.capacity = max(_FEWEST, min(_MOST, _ENTRY_BYTES // bytes_each))
 
     def knows(self, task: TaskInfo) -> bool:
-        """Whether there is an entry for a task."""
+        """True if there is an entry for a task."""
         self.refresh()
         return self.key_of(task) in self._kept
 
     def is_of(self, entry: Entry, task: TaskInfo) -> bool:
-        """Whether this entry is the one for a task."""
+        """True if this entry is the one for a task."""
         return self._kept.get(self.key_of(task)) is entry
 
     def key_of(self, task: TaskInfo) -> Hashable:
-        """By what the entry for a task is kept: its template, and what callbacks key their answers about it by."""
+        """Return the cache key of a task: the id of its template, and the keys of callbacks."""
         key = task.template.id
         keys = self._keys_of.get(key)
         if keys is None:

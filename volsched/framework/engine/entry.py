@@ -1,8 +1,8 @@
-"""What is known about the nodes for one template of tasks, and how that is kept right.
+"""The cached scores and refusals of all nodes for one template of tasks.
 
-An entry remembers its place in the cluster's log of changed rows and catches up with them when it is next asked: a few
-rows by the plain functions, many by their vector twins. Sums are made in the order of registration, row by row, so that
-the naive engine gets the same floats to the bit.
+An entry remembers its position in the log of changed rows, and refreshes these rows when it is used: a few by the plain
+functions, many by their vector twins. Sums are made in the order of registration, row by row, so that the naive engine
+gets the same floats to the bit.
 
 An entry has many attributes: they are the columns of one table of nodes, and change together.
 """
@@ -15,9 +15,9 @@ from typing import Final
 
 import numpy as np
 
-from volsched.framework.answers import check_scores, verdict_of
+from volsched.framework.answers import ask_predicate, check_scores
 from volsched.framework.columns.arrays import Floats, Mask, Rows
-from volsched.framework.engine.node_shapes import ShapeScores
+from volsched.framework.engine.amount_classes import ClassScores
 from volsched.framework.engine.questions import Questions
 from volsched.framework.engine.scores import NEVER, UNKNOWN, NodeScores
 from volsched.framework.engine.shared import SharedAnswers
@@ -29,17 +29,19 @@ from volsched.model.verdict import NodeRefusals
 _FEW: Final = 24
 """Up to so many changed rows the plain functions are quicker than NumPy."""
 _REPEATS: Final = 8
-"""A list of changed rows longer than the nodes through this names most of them many times."""
+"""A log with more rows than nodes divided by this names most rows many times."""
 
 
 class Entry:
     """The answers about one template, and one key for each callback that has keys (see the module).
 
-    ``scores`` are the totals by row. ``ok`` marks the nodes that have room now, or some day soon, and where the
-    predicates let the task in; ``static_ok`` is what the ``static`` predicates answer, ``facts_ok`` those that read
-    facts only. ``shape_scores`` has the scores of nodes of each shape when they are made of amounts and facts alone;
-    templates share them where nothing but requests is shown. ``explained`` are the refusals that were counted last, by
-    queue, and what they were counted from.
+    * ``scores``: totals by row.
+    * ``ok``: nodes with room, now or later, that no predicate refuses.
+    * ``static_ok``: answers of the ``static`` predicates; ``properties_ok``: those that read only properties.
+    * ``class_scores``: scores by class of nodes, if they depend only on amounts and properties. Templates whose
+      callbacks
+    read only requests share them.
+    * ``explained``: the last counted refusals by queue, and their inputs.
     """
 
     __slots__ = (
@@ -48,14 +50,14 @@ class Entry:
         "_session",
         "_shared",
         "charge",
+        "class_scores",
         "explained",
-        "facts_ok",
-        "facts_position",
         "ok",
         "position",
+        "properties_ok",
+        "properties_position",
         "questions",
         "scores",
-        "shape_scores",
         "static_ok",
         "task",
     )
@@ -69,34 +71,34 @@ class Entry:
         self.charge = cluster.columns.request(task.template)[::-1]  # nodes run out of cards, which come last, first
         self.scores = NodeScores()
         self.questions = Questions(shared.callbacks, task, cluster)
-        self.shape_scores: ShapeScores | None = None
+        self.class_scores: ClassScores | None = None
         self.explained: tuple[Hashable, dict[str, NodeRefusals]] | None = None
         self.position = 0
-        self.facts_position = 0
+        self.properties_position = 0
         self.static_ok: Mask
-        self.facts_ok: Mask
+        self.properties_ok: Mask
         self.ok: Mask
-        self._take_facts()
+        self._take_properties()
         self._score_all()
 
     # -- keeping it right ---------------------------------------------------------------------------------------------
 
     def refresh(self, task: TaskInfo) -> None:
-        """Be right for a task of the template, in the session that the engine is open for."""
+        """Refresh the answers for a task of the template, in the open session."""
         self.task = task
         if self._session != self._shared.session:
             self._session = self._shared.session
             self.questions.renew(self._shared.callbacks)
             self._lay_out()
         cluster = self._cluster
-        if self.facts_position != cluster.node_ledger.facts_log.end:
-            self._take_facts()
+        if self.properties_position != cluster.node_cache.properties_log.end:
+            self._take_properties()
             self._score_all()
             return
         if self.questions.scoped and self.questions.is_outdated(task, cluster):
-            self._ask_again(self.questions.are_shown())
+            self._ask_again(self.questions.node_views())
             return
-        log = cluster.node_ledger.usage_log
+        log = cluster.node_cache.usage_log
         end = log.end
         if self.position == end:
             return
@@ -111,38 +113,38 @@ class Entry:
         else:
             self._score_changed(np.frombuffer(log.rows[-behind:], dtype=np.int64))
 
-    def _ask_again(self, shown: set[str]) -> None:
+    def _ask_again(self, views: set[str]) -> None:
         """Ask all callbacks again which are shown this of nodes, as they have another version."""
-        if self.shape_scores is not None and "amounts" in shown:
-            self.shape_scores.forget()
-        if "facts" in shown:
-            self._take_facts()
+        if self.class_scores is not None and "amounts" in views:
+            self.class_scores.forget()
+        if "properties" in views:
+            self._take_properties()
         self._score_all()
 
     def _lay_out(self) -> None:
-        """Lay out what is to be asked about single nodes, and where answers about shapes are kept."""
+        """Prepare the questions about single nodes, and the table of scores by class."""
         questions = self.questions
         questions.gather(self.task)
         if any(callback.signature.node == "node" for _, callback in questions.asked()):
-            self.shape_scores = None
+            self.class_scores = None
             return
-        if self.shape_scores is None or len(self.shape_scores.lines) != max(1, questions.scored):
-            self.shape_scores = self._scores_by_shape()
+        if self.class_scores is None or len(self.class_scores.lines) != max(1, questions.scored):
+            self.class_scores = self._scores_by_class()
         questions.arrange()
 
-    def _scores_by_shape(self) -> ShapeScores:
-        """The scores by shape; templates of equal requests share them where no more is shown."""
+    def _scores_by_class(self) -> ClassScores:
+        """Return the scores by class; templates with equal requests share them if callbacks read no more."""
         asked = self.questions.asked()
         if any(callback.scope != "node" or callback.signature.pod != "request" for _, callback in asked):
-            return ShapeScores(self.questions.scored)
-        return self._shared.shape_scores(self.task.template, asked)
+            return ClassScores(self.questions.scored)
+        return self._shared.class_scores(self.task.template, asked)
 
-    def _take_facts(self) -> None:
+    def _take_properties(self) -> None:
         """Ask everything that only depends on nodes' own properties."""
         nodes, static, questions, task = self._nodes, self._shared.static, self.questions, self.task
-        nodes.facts.refresh()
-        nodes.columns.refresh_offers()
-        self.facts_position = self._cluster.node_ledger.facts_log.end
+        nodes.properties.refresh()
+        nodes.columns.refresh_allocatable()
+        self.properties_position = self._cluster.node_cache.properties_log.end
         every = np.ones(len(self._cluster.rows), dtype=np.bool_)
         static.refresh()
         rows = nodes.columns.all_rows
@@ -150,13 +152,13 @@ class Entry:
         for place, predicate in questions.static_predicates:
             ok = ok & static.mask(task, place, predicate)
         self.static_ok = ok
-        for _, predicate in questions.facts_predicates:
+        for _, predicate in questions.property_predicates:
             ok = ok & nodes.passed(predicate.pod(task), predicate, rows, every)
-        self.facts_ok = ok
+        self.properties_ok = ok
         for part in questions.parts:
             if part.order.scope == "static":
                 part.fixed = static.scores(task, part.place, part.order)
-            elif part.order.signature.node == "facts" and part.order.scope != "pod":
+            elif part.order.signature.node == "properties" and part.order.scope != "pod":
                 part.fixed = nodes.scores(part.order.pod(task), part.order, rows)
         self._lay_out()
 
@@ -164,23 +166,23 @@ class Entry:
 
     def _score_row(self, row: int) -> None:
         """Ask the plain functions about one node."""
-        self.scores.put(row, self.total_of(row) if self.facts_ok[row] else NEVER)
+        self.scores.put(row, self.total_of(row) if self.properties_ok[row] else NEVER)
 
     def total_of(self, row: int) -> float:
-        """The score of one node that the static rules let pass; minus infinity when it will not do now."""
+        """Return the score of one node that static rules admit; minus infinity if it is refused now."""
         node = self._cluster.rows[row]
-        kept = self.shape_scores
+        kept = self.class_scores
         if kept is None or node.terminating_pods:
             return self._ask_total(row, node)
-        shapes, questions = self._shared.shapes, self.questions
-        shape = shapes.follow(node)
-        if shape >= kept.size or kept.epoch != shapes.epoch:
-            kept.make_room(shapes)
-        if math.isnan(kept.sums.item(0, shape)):
-            self._ask_shape(kept, shape, node)
-        total = kept.sums.item(questions.leading - 1, shape) if questions.leading else 0.0
+        node_classes, questions = self._shared.node_classes, self.questions
+        node_class = node_classes.follow(node)
+        if node_class >= kept.size or kept.epoch != node_classes.epoch:
+            kept.make_room(node_classes)
+        if math.isnan(kept.sums.item(0, node_class)):
+            self._ask_class(kept, node_class, node)
+        total = kept.sums.item(questions.leading - 1, node_class) if questions.leading else 0.0
         for other in questions.others:
-            total += kept.lines.item(other, shape) if isinstance(other, int) else other.item(row)
+            total += kept.lines.item(other, node_class) if isinstance(other, int) else other.item(row)
         self.ok[row] = total > NEVER
         return total
 
@@ -189,7 +191,7 @@ class Entry:
 
         It is not written down: ``note`` does that, or the next refresh.
         """
-        log = self._cluster.node_ledger.usage_log
+        log = self._cluster.node_cache.usage_log
         changed = log.end - self.position
         if changed > len(log.rows) or any(other != row for other in log.rows[len(log.rows) - changed :]):
             return None
@@ -200,7 +202,7 @@ class Entry:
 
     def note(self, row: int, total: float) -> None:
         """Write the score of the one node down that has changed."""
-        self.position = self._cluster.node_ledger.usage_log.end
+        self.position = self._cluster.node_cache.usage_log.end
         self.scores.put(row, total)
 
     def _ask_total(self, row: int, node: NodeInfo) -> float:
@@ -234,10 +236,10 @@ class Entry:
             check_scores(self._shared.callbacks.node_orders, task, node)
         return total
 
-    # -- shapes of nodes ----------------------------------------------------------------------------------------------
+    # -- classes of nodes ---------------------------------------------------------------------------------------------
 
-    def _ask_shape(self, kept: ShapeScores, shape: int, node: NodeInfo) -> None:
-        """Ask about one node for all of its shape."""
+    def _ask_class(self, kept: ClassScores, node_class: int, node: NodeInfo) -> None:
+        """Ask about one node for all of its class."""
         nodes, checks, adds = self._nodes, self.questions.checks, self.questions.adds
         nodes.rows_scored += 1
         nodes.callbacks_asked += len(checks)
@@ -252,23 +254,23 @@ class Entry:
         ]
         nodes.callbacks_asked += len(scores)
         if will_do:
-            self._put(kept, shape, scores, node)
+            self._put(kept, node_class, scores, node)
         else:
-            kept.close(shape)
+            kept.close(node_class)
 
-    def _put(self, kept: ShapeScores, shape: int, scores: list[float], node: NodeInfo) -> None:
+    def _put(self, kept: ClassScores, node_class: int, scores: list[float], node: NodeInfo) -> None:
         try:
-            is_number = kept.put(shape, scores)
+            is_number = kept.put(node_class, scores)
         except TypeError:
             is_number = False
         if not is_number:
             check_scores(self._shared.callbacks.node_orders, self.task, node)
 
-    def _ask_shapes(self, kept: ShapeScores, shapes: Rows, rows: Rows) -> None:
-        """Ask about many shapes at once, each by the row of one of its nodes."""
-        if len(shapes) <= _FEW:
-            for shape, row in zip(shapes.tolist(), rows.tolist(), strict=True):
-                self._ask_shape(kept, shape, self._cluster.rows[row])
+    def _ask_classes(self, kept: ClassScores, node_classes: Rows, rows: Rows) -> None:
+        """Ask about many classes at once, each by the row of one of its nodes."""
+        if len(node_classes) <= _FEW:
+            for node_class, row in zip(node_classes.tolist(), rows.tolist(), strict=True):
+                self._ask_class(kept, node_class, self._cluster.rows[row])
             return
         nodes, task = self._nodes, self.task
         nodes.columns.refresh()
@@ -279,25 +281,25 @@ class Entry:
         nodes.rows_scored += len(rows)
         orders = [part.order for part in self.questions.parts if part.fixed is None]
         scores = [nodes.scores(order.pod(task), order, rows) for order in orders]
-        kept.close(shapes)
-        kept.put_all(shapes[ok], scores)
+        kept.close(node_classes)
+        kept.put_all(node_classes[ok], scores)
 
-    def _score_by_shape(self, kept: ShapeScores, rows: Rows) -> Rows:
-        """Score nodes by their shapes; return those where room is being freed, of which that does not tell all."""
-        shapes, questions = self._shared.shapes, self.questions
-        shapes.refresh()
+    def _score_by_class(self, kept: ClassScores, rows: Rows) -> Rows:
+        """Score nodes by their classes; return rows with terminating pods, where the class does not decide."""
+        node_classes, questions = self._shared.node_classes, self.questions
+        node_classes.refresh()
         left = rows[:0]
         if freed := self._nodes.being_freed():
             are_left = np.isin(rows, freed)
             rows, left = rows[~are_left], rows[are_left]
-        kept.make_room(shapes)
-        numbers = shapes.numbers[rows]
+        kept.make_room(node_classes)
+        numbers = node_classes.numbers[rows]
         unknown = np.isnan(kept.sums[0].take(numbers)).nonzero()[0]
         if len(unknown):
             examples = np.full(kept.size, UNKNOWN)
             examples[numbers[unknown]] = rows[unknown]
             asked = (examples != UNKNOWN).nonzero()[0]
-            self._ask_shapes(kept, asked, examples[asked])
+            self._ask_classes(kept, asked, examples[asked])
         totals = kept.sums[questions.leading - 1].take(numbers) if questions.leading else np.zeros(len(rows))
         for other in questions.others:
             totals += kept.lines[other].take(numbers) if isinstance(other, int) else other.take(rows)
@@ -312,19 +314,19 @@ class Entry:
         count = len(self._cluster.rows)
         self.scores.close_all(count)
         self.ok = np.zeros(count, dtype=np.bool_)
-        rows = np.flatnonzero(self.facts_ok)
-        if self.shape_scores is not None:
-            rows = self._score_by_shape(self.shape_scores, rows)
+        rows = np.flatnonzero(self.properties_ok)
+        if self.class_scores is not None:
+            rows = self._score_by_class(self.class_scores, rows)
         if len(rows):
             self._score_rows(rows)
         self.scores.renew_blocks()
-        self.position = self._cluster.node_ledger.usage_log.end
+        self.position = self._cluster.node_cache.usage_log.end
 
     def _score_changed(self, rows: Rows) -> None:
-        """Ask about many changed nodes, of which some may be named twice."""
-        rows = _possible(rows, self.facts_ok)
-        if self.shape_scores is not None:
-            rows = self._score_by_shape(self.shape_scores, rows)
+        """Ask about many changed nodes; some may be named twice."""
+        rows = _possible(rows, self.properties_ok)
+        if self.class_scores is not None:
+            rows = self._score_by_class(self.class_scores, rows)
         total = self.scores.total
         total[rows] = NEVER
         self.ok[rows] = False
@@ -337,7 +339,7 @@ class Entry:
         self.scores.renew_blocks()
 
     def _worth_asking(self, rows: Rows) -> Rows:
-        """Most changed nodes are of no use to it, or full with nobody leaving: the scarcest amount tells."""
+        """Skip changed nodes that lack the scarcest resource, now and later."""
         if not self.charge:
             return rows
         columns = self._nodes.columns
@@ -351,11 +353,11 @@ class Entry:
         return kept
 
     def _score_rows(self, rows: Rows) -> None:
-        """Ask about many nodes at once, by vector twins where callbacks have them; before, they were no good."""
+        """Ask about many refused nodes at once, by vector twins where callbacks have them."""
         nodes = self._nodes
         nodes.columns.refresh()
         fits = nodes.columns.fits_idle(self.charge, rows)
-        if not self._cluster.node_ledger.with_terminating_pods:
+        if not self._cluster.node_cache.with_terminating_pods:
             rows, fits = rows[fits], fits[fits]
         nodes.rows_scored += len(rows)
         ok = np.ones(len(rows), dtype=np.bool_)
@@ -367,7 +369,7 @@ class Entry:
             self.scores.total[rows] = self.sums(rows)
 
     def sums(self, rows: Rows) -> Floats:
-        """The sums of what all node orders give these rows, whether the task can go there or not."""
+        """Return the sums of all node orders for these rows, also for refused nodes."""
         totals = np.zeros(len(rows))
         self._nodes.columns.refresh()
         for part in self.questions.parts:
@@ -380,7 +382,7 @@ class Entry:
 
     def future_rows(self) -> Rows:
         """Rows without room now that will have it: only nodes where something is being released can."""
-        freed = self._cluster.node_ledger.with_terminating_pods.values()
+        freed = self._cluster.node_cache.with_terminating_pods.values()
         found = [node.row for node in freed if self.ok[node.row] and node.fits_future(self.charge)]
         return np.array(sorted(found), dtype=np.intp)
 
@@ -393,20 +395,20 @@ class Entry:
             enough = columns.allocatable[column] >= amount
             large_enough &= enough | columns.left_to_devices(column, columns.all_rows)
         nodes, questions = self._cluster.rows, self.questions
-        asked = [p for _, p in (*questions.facts_predicates, *questions.row_predicates)] + [*asked_of_each]
+        asked = [p for _, p in (*questions.property_predicates, *questions.row_predicates)] + [*asked_of_each]
         refusing = np.flatnonzero(large_enough & ~self.ok)
         large_enough[[row for row in refusing if not could_go(self.task, nodes[row], asked)]] = False
         return np.flatnonzero(large_enough)
 
 
 def could_go(task: TaskInfo, node: NodeInfo, asked: Sequence[Predicate]) -> bool:
-    """Whether eviction can change all that refuses a task on a node."""
-    verdicts = (verdict_of(predicate, task, node) for predicate in asked)
+    """True if eviction can change every refusal of a task on a node."""
+    verdicts = (ask_predicate(predicate, task, node) for predicate in asked)
     return all(verdict is None or verdict.resolvable for verdict in verdicts)
 
 
 def _possible(rows: Rows, ok: Mask) -> Rows:
-    """Those of some rows that are ok; of long lists, in which most are named many times, each once."""
+    """Return the rows that are ok; of long lists each row once."""
     if len(rows) * _REPEATS < len(ok):
         return rows[ok[rows]]
     named = np.zeros(len(ok), dtype=np.bool_)

@@ -1,4 +1,4 @@
-"""What ``domains`` knows of nodes and of placed pods, apart from how many pods are where."""
+"""Nodes and placed pods as ``domains`` needs them, apart from the counts of pods."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from volsched.framework.engine.domain_counts import Eligible, Finder, PlacedTerm, Selection, add_to
 from volsched.model.cluster import Cluster
 from volsched.model.nodes.node import NodeInfo, NodeProperties
-from volsched.model.pods.rules import PodTerm, Toleration
+from volsched.model.pods.placement_rules import PodTerm, Toleration
 from volsched.model.pods.task import TaskInfo
 from volsched.model.selectors import NodeSelector
 from volsched.model.status import ON_NODE
@@ -31,7 +31,7 @@ class PlacedTerms(Finder[PlacedTerm]):
         del self.known[sought.term]
 
     def forget_idle(self, most: int) -> bool:
-        """Forget the terms that no placed pod has, when there are more than so many; return whether there were."""
+        """Drop the terms that no placed pod has, if there are more than so many; True if any was dropped."""
         idle = [term for term in self.known.values() if not term.table.counts] if self.size > most else ()
         if len(idle) <= most:
             return False
@@ -41,7 +41,7 @@ class PlacedTerms(Finder[PlacedTerm]):
 
 
 class PodIndex:
-    """Placed pods by the labels that somebody asked about; ``by_label`` has them by key, value and uid."""
+    """Placed pods by label key, value and uid (``by_label``), for the labels that a rule asked about."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -58,7 +58,7 @@ class PodIndex:
                     values[value].pop(task.uid, None)
 
     def candidates(self, selection: Selection) -> Iterable[TaskInfo]:
-        """Return the pods among which those of a selection are: by a label that it demands, if it does."""
+        """Return the pods that may match a selection, narrowed by a required label if there is one."""
         pair = next((pair for term in selection.terms for pair in term.selector.equal), None)
         if pair is None:
             return _placed(self._cluster)
@@ -73,32 +73,32 @@ class PodIndex:
 
 
 class DomainNodes:
-    """How many nodes each domain has, by topology key (``counts``), and the nodes eligible for spread constraints."""
+    """The number of nodes of each domain, by topology key (``counts``), and eligible nodes of spread constraints."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self.counts: dict[str, dict[str, int]] = {}
         self.eligible: dict[tuple[object, ...], Eligible] = {}
 
-    def enter(self, facts: NodeProperties) -> None:
+    def enter(self, properties: NodeProperties) -> None:
         """Take a node in."""
         for key, nodes in self.counts.items():
-            if key in facts.labels:
-                value = facts.labels[key]
+            if key in properties.labels:
+                value = properties.labels[key]
                 nodes[value] = nodes.get(value, 0) + 1
         for eligible in self.eligible.values():
-            eligible.enter(facts)
+            eligible.enter(properties)
 
-    def leave(self, facts: NodeProperties) -> None:
+    def leave(self, properties: NodeProperties) -> None:
         """Forget a node."""
         for key, nodes in self.counts.items():
-            if key in facts.labels:
-                add_to(nodes, facts.labels[key], -1)
+            if key in properties.labels:
+                add_to(nodes, properties.labels[key], -1)
         for eligible in self.eligible.values():
-            eligible.leave(facts)
+            eligible.leave(properties)
 
     def watch(self, key: str) -> None:
-        """Count nodes by a topology key from now on; an empty one stands for the node itself."""
+        """Count nodes by a topology key from now on; an empty key stands for the node itself."""
         if key and key not in self.counts:
             nodes = self.counts[key] = {}
             for node in self._cluster.rows:

@@ -1,6 +1,6 @@
-"""The answers about nodes, asked plainly: every callback about every node, nothing kept.
+"""Answers about nodes without a cache: every callback is asked about every node.
 
-What the naive engine does for each question, and the fast one for those that are seldom asked.
+The naive engine works like this for each question, the fast one for rare questions.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import TypeAlias
 
-from volsched.framework.answers import verdict_of
+from volsched.framework.answers import ask_predicate
 from volsched.framework.callbacks import KeyFn
 from volsched.framework.rules import NodeCallbacks, Predicate
 from volsched.model.cluster import Cluster
@@ -24,19 +24,19 @@ Ranked: TypeAlias = list[tuple[NodeInfo, float]]
 
 
 def kind_keys(callbacks: NodeCallbacks) -> tuple[KeyFn, ...]:
-    """The keys of all predicates."""
+    """Return the keys of all predicates."""
     return tuple(p.key for p in callbacks.predicates if p.key is not None)
 
 
-def speaks_for_queue(callbacks: NodeCallbacks, task: TaskInfo) -> bool:
-    """Whether all pods of the task's queue that are equal to it are of its kind, too."""
+def is_shared_in_queue(callbacks: NodeCallbacks, task: TaskInfo) -> bool:
+    """True if all equal pods of the task's queue have the same key."""
     return all(p.key is None or p.is_keyed_by_queue or p.key(task) is None for p in callbacks.predicates)
 
 
 def kind_of(keys: tuple[KeyFn, ...], task: TaskInfo) -> Hashable:
-    """What decides, apart from the nodes, to which of them a task can go: its template's id and its predicates' keys.
+    """Return the key of tasks that can go to the same nodes: the template's id and its predicates' keys.
 
-    The id alone when no predicate has a key for the task. No score closes a node.
+    It is the id alone if no predicate has a key for the task. Scores refuse no node.
     """
     found = [key(task) for key in keys]
     number = task.template.id
@@ -46,10 +46,10 @@ def kind_of(keys: tuple[KeyFn, ...], task: TaskInfo) -> Hashable:
 def refusal_of(
     cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo, node: NodeInfo
 ) -> tuple[Verdict | None, list[str]]:
-    """Why one node refuses a task: the first predicate's verdict, or the resources that it lacks."""
+    """Return why one node refuses a task: the first predicate's refusal, or the missing resources."""
     for predicate in callbacks.predicates:
         if predicate.applies(task):
-            verdict = verdict_of(predicate, task, node)
+            verdict = ask_predicate(predicate, task, node)
             if verdict is not None:
                 return verdict, [verdict.message]
     lacking = [
@@ -62,9 +62,13 @@ def refusal_of(
 
 
 def refused_from_afar(callbacks: NodeCallbacks, task: TaskInfo, node: NodeInfo) -> bool:
-    """Whether a rule with a key refuses a node: pods elsewhere, or what a queue holds, may change its answer."""
-    keyed = (predicate for predicate in callbacks.predicates if predicate.scope == "domain" and predicate.speaks(task))
-    return any(verdict_of(predicate, task, node) is not None for predicate in keyed)
+    """True if a rule with a key refuses a node: other pods, or usage of a queue, may change its answer."""
+    keyed = (
+        predicate
+        for predicate in callbacks.predicates
+        if predicate.scope == "domain" and predicate.applies_to_task(task)
+    )
+    return any(ask_predicate(predicate, task, node) is not None for predicate in keyed)
 
 
 def refusals_of(cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo) -> NodeRefusals:
@@ -80,14 +84,14 @@ def refusals_of(cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo) -> N
 
 
 def candidates_of(cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo) -> list[NodeInfo]:
-    """The nodes that are chosen from, in order of names: those with room now, else those that will have it."""
+    """Return the candidate nodes by name: those with room now, else those with room later."""
     request = cluster.columns.request(task.template)
     possible = [n for n in cluster.rows if refusal_of(cluster, callbacks, task, n) == (None, [])]
     return [node for node in possible if node.fits_idle(request)] or possible
 
 
 def choices_of(cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo, totals: Totals) -> list[NodeInfo]:
-    """The nodes where the task can go now, best first; ``totals`` gives the score of each."""
+    """Return the nodes where the task can go now, best first; ``totals`` gives the score of each."""
     request = cluster.columns.request(task.template)
     nodes = [node for node in candidates_of(cluster, callbacks, task) if node.fits_idle(request)]
     if len(nodes) < 2:
@@ -99,7 +103,7 @@ def choices_of(cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo, total
 def chosen_first(
     callbacks: NodeCallbacks, task: TaskInfo, nodes: list[NodeInfo], totals: Sequence[float]
 ) -> list[NodeInfo]:
-    """Nodes, best first, with the one in front that a plugin chooses among the scored ones (``BestNode``)."""
+    """Return nodes, best first; a plugin's choice among the scored ones (``BestNode``) comes first."""
     if not callbacks.best_nodes:
         return nodes
     named = {node.name: total for node, total in sorted(zip(nodes, totals, strict=True), key=lambda pair: pair[0].row)}
@@ -118,7 +122,7 @@ def ranked_of(cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo, totals
 
 
 def hopeful_of(cluster: Cluster, predicates: Sequence[Predicate], task: TaskInfo) -> Iterator[NodeInfo]:
-    """The nodes where the task could go if others left, in order of names."""
+    """Yield the nodes where the task could go if others left, in order of names."""
     request = cluster.columns.request(task.template)
     for node in cluster.rows:
         is_large_enough = all(node.allocatable[c] >= amount or node.leaves_to_devices(c) for c, amount in request)
@@ -127,19 +131,19 @@ def hopeful_of(cluster: Cluster, predicates: Sequence[Predicate], task: TaskInfo
 
 
 def lasting(predicates: Sequence[Predicate]) -> list[Predicate]:
-    """Those whose refusals do not end by themselves."""
+    """Return those whose refusals do not end by themselves."""
     return [predicate for predicate in predicates if not predicate.is_temporary]
 
 
 def _leaves_hope(predicate: Predicate, task: TaskInfo, node: NodeInfo) -> bool:
     if not predicate.applies(task):
         return True
-    verdict = verdict_of(predicate, task, node)
+    verdict = ask_predicate(predicate, task, node)
     return verdict is None or (predicate.scope != "static" and verdict.resolvable)
 
 
 def scores_of(cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo) -> dict[str, dict[str, float]]:
-    """Each plugin's score of each candidate."""
+    """Return each plugin's score of each candidate."""
     nodes = candidates_of(cluster, callbacks, task)
     found: dict[str, dict[str, float]] = {node.name: {} for node in nodes}
 
@@ -147,7 +151,7 @@ def scores_of(cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo) -> dic
         found[node.name][plugin] = found[node.name].get(plugin, 0.0) + score
 
     for order in callbacks.node_orders:
-        if order.speaks(task):
+        if order.applies_to_task(task):
             for node in nodes:
                 add(node, order.plugin, order.ask(task, node))
     for batch in callbacks.batch_orders:

@@ -1,4 +1,4 @@
-"""What is asked of the callbacks of a session for one template, and in what order the answers are added up."""
+"""The questions to the callbacks of a session for one template, and the order of their sums."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from volsched.model.pods.template import PodConstraints, PodRequest, PodTemplate
 
 @dataclass(slots=True)
 class Part:
-    """One node order's share of a total: a vector that holds as long as the entry does, or a function to ask.
+    """One node order's part of a total: a vector that holds as long as the entry, or a function.
 
-    ``place`` is where the order stands among those of the session, here and in other sessions.
+    ``place`` is the index of the order in the session, and in other sessions.
     """
 
     place: int
@@ -51,42 +51,42 @@ class Question(NamedTuple):
 
 def version_of(callback: Predicate | NodeOrder, task: TaskInfo, cluster: Cluster) -> Hashable:
     """Return what the answers of a ``domain`` callback about a task are as old as."""
-    return callback.version(task) if callback.version is not None else cluster.clocks.standing
+    return callback.version(task) if callback.version is not None else cluster.clocks.move_generation
 
 
 class Questions:
-    """The callbacks that concern a template, those that are asked for each pod aside.
+    """The callbacks that apply to a template, except those that are asked for each pod.
 
-    ``checks`` and ``adds`` are what to ask about single nodes: predicates, and node orders or the vectors that stand
-    for them. Where scores are kept by shape of node, the sum of the first ``leading`` of its lines comes first in the
-    score of a node, then ``others``, in order: the number of another line, or a vector.
+    ``checks`` and ``adds`` are the questions about single nodes: predicates, and node orders or their vectors. If
+    scores are kept by class of nodes, the score of a node begins with the sum of the first ``leading`` lines of its
+    class; then follow ``others``, in order: the number of another line, or a vector.
     """
 
     __slots__ = (
         "adds",
         "checks",
-        "facts_predicates",
         "leading",
         "others",
         "parts",
+        "property_predicates",
         "row_predicates",
         "scoped",
         "static_predicates",
     )
 
     def __init__(self, callbacks: NodeCallbacks, task: TaskInfo, cluster: Cluster) -> None:
-        predicates = [(place, p) for place, p in enumerate(callbacks.predicates) if p.speaks(task)]
+        predicates = [(place, p) for place, p in enumerate(callbacks.predicates) if p.applies_to_task(task)]
         lasting = [(place, p) for place, p in predicates if p.scope not in ("static", "pod")]
         self.static_predicates = [(place, p) for place, p in predicates if p.scope == "static"]
-        self.facts_predicates = [(place, p) for place, p in lasting if p.signature.node == "facts"]
-        self.row_predicates = [(place, p) for place, p in lasting if p.signature.node != "facts"]
+        self.property_predicates = [(place, p) for place, p in lasting if p.signature.node == "properties"]
+        self.row_predicates = [(place, p) for place, p in lasting if p.signature.node != "properties"]
         orders = enumerate(callbacks.node_orders)
-        self.parts = [Part(place, order, None) for place, order in orders if order.speaks(task)]
+        self.parts = [Part(place, order, None) for place, order in orders if order.applies_to_task(task)]
         every: list[Predicate | NodeOrder] = [*callbacks.predicates, *callbacks.node_orders]
         self.scoped = [
             Scoped(place, callback, version_of(callback, task, cluster))
             for place, callback in enumerate(every)
-            if callback.scope == "domain" and callback.speaks(task)
+            if callback.scope == "domain" and callback.applies_to_task(task)
         ]
         self.checks: list[Question] = []
         self.adds: list[tuple[Question, Floats | None]] = []
@@ -97,7 +97,7 @@ class Questions:
         """Ask another session's functions, which stand in the same places."""
         predicates, orders = callbacks.predicates, callbacks.node_orders
         self.static_predicates = [(place, predicates[place]) for place, _ in self.static_predicates]
-        self.facts_predicates = [(place, predicates[place]) for place, _ in self.facts_predicates]
+        self.property_predicates = [(place, predicates[place]) for place, _ in self.property_predicates]
         self.row_predicates = [(place, predicates[place]) for place, _ in self.row_predicates]
         for part in self.parts:
             part.order = orders[part.place]
@@ -106,13 +106,13 @@ class Questions:
             scoped.callback = predicates[scoped.place] if of_order < 0 else orders[of_order]
 
     def gather(self, task: TaskInfo) -> None:
-        """Lay out what is to be asked about single nodes; vectors that add nothing anywhere are left out."""
+        """Prepare the questions about single nodes; vectors of zeros are left out."""
         self.checks = [Question.of(predicate, task) for _, predicate in self.row_predicates]
         counting = [part for part in self.parts if part.fixed is None or part.fixed.any()]
         self.adds = [(Question.of(part.order, task), part.fixed) for part in counting]
 
     def arrange(self) -> None:
-        """Lay out the sum of the scores by shape and the vectors; without a score that is asked, of zeros."""
+        """Prepare the sum of scores by class and vectors; zeros if no score is asked."""
         lines = iter(range(len(self.adds)))
         summed: list[int | Floats] = [next(lines) if fixed is None else fixed for _, fixed in self.adds]
         if not any(isinstance(other, int) for other in summed):
@@ -122,11 +122,11 @@ class Questions:
 
     @property
     def scored(self) -> int:
-        """How many node orders are asked about single nodes, of those that count anywhere."""
+        """Return how many node orders that count somewhere are asked about single nodes."""
         return sum(fixed is None for _, fixed in self.adds)
 
     def asked(self) -> list[tuple[int, Predicate | NodeOrder]]:
-        """What is asked about single nodes, each with its place among those of its sort."""
+        """Return the questions about single nodes, each with its index among those of its sort."""
         orders = [(part.place, part.order) for part in self.parts if part.fixed is None]
         return [*self.row_predicates, *orders]
 
@@ -141,13 +141,13 @@ class Questions:
         return any(scoped.version != version_of(scoped.callback, task, cluster) for scoped in self.scoped)
 
     def is_outdated(self, task: TaskInfo, cluster: Cluster) -> bool:
-        """Whether a ``domain`` callback has another version than when it was asked; from now on it has not."""
+        """True if a ``domain`` callback has a new version since the last call."""
         if all(scoped.version == version_of(scoped.callback, task, cluster) for scoped in self.scoped):
             return False
         for scoped in self.scoped:
             scoped.version = version_of(scoped.callback, task, cluster)
         return True
 
-    def are_shown(self) -> set[str]:
-        """What of nodes the ``domain`` callbacks are shown."""
+    def node_views(self) -> set[str]:
+        """Return the views of nodes that the ``domain`` callbacks read."""
         return {scoped.callback.signature.node for scoped in self.scoped}

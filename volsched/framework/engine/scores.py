@@ -39,11 +39,11 @@ class NodeScores:
         self.total = np.full(count, NEVER)
 
     def possible(self) -> Rows:
-        """The rows where the task can go."""
+        """Return the rows where the task can go."""
         return np.flatnonzero(self.total > NEVER)
 
     def first_best(self) -> int:
-        """The row of the highest total, the first of equal ones; -1 when every node refuses."""
+        """Return the row of the highest total, the first of equal ones; -1 when every node refuses."""
         if self.best == UNKNOWN:
             self.best, self.top = -1, NEVER
             if len(self.blocks):

@@ -1,8 +1,8 @@
-"""When a gang of Kubernetes' own is tried at all, and what is stated when it is not.
+"""Decides when a gang of Kubernetes' own is tried, and the refusal if it is not.
 
-Members that have succeeded count towards the minimum, so that a lost pod of a Job can come back when its
-fellows are done (kube-scheduler waits for ever). Members that are leaving do not: a gang that starts on them starts
-short. Gated ones are not tried before enough others are there.
+Members that have succeeded count towards the minimum, so that a lost pod of a Job can come back when its fellows are
+done (kube-scheduler waits for ever). Terminating members do not: a gang that starts on them starts short. Gated members
+are not tried before enough others are there.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from volsched.model.job import JobInfo
-from volsched.model.native.group import NativeGroup
+from volsched.model.native_group import NativeGroup
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import IS_FINISHED
 from volsched.model.values.resources import Resources, accumulate
@@ -23,11 +23,11 @@ WAITS_FOR_GROUP: Final = (
     "pod group is unschedulable, waiting for minCount pods from a gang to be scheduled, "
     "one or more plugins asked to wait and no plugin rejected pod"
 )
-"""What a member is told that has a place while its group cannot start, in kube-scheduler's words."""
+"""The message of a member that fits while its group cannot start, in kube-scheduler's words."""
 
 
 def invalidity(job: JobInfo) -> Verdict | None:
-    """Why a native group is not tried: something of it is not understood, its pods disagree, or some are missing."""
+    """Return a refusal if a native group is not tried: not understood, unequal pods, or missing pods."""
     group = job.spec.native
     if group is None:
         return None
@@ -39,18 +39,18 @@ def invalidity(job: JobInfo) -> Verdict | None:
 
 
 def is_incomplete(verdict: Verdict | None) -> bool:
-    """Whether a native group waits for members: that is nothing which more nodes would help, and no news."""
+    """True if a native group waits for members: more nodes would not help, and it is no news."""
     return verdict is not None and verdict.plugin == NAME and verdict.reason == NOT_ENOUGH_TASKS
 
 
 def known_members(job: JobInfo) -> int:
-    """Members that run, have succeeded, or could be placed: ours that are neither gated nor leaving."""
+    """Return members that run, have succeeded, or could be placed: neither gated nor terminating, and ours."""
     waiting = sum(1 for task in job.waiting.values() if task.spec.may_be_placed)
     return job.ready_count + job.pipelined_count + waiting
 
 
 def least_of(job: JobInfo, members: list[TaskInfo]) -> Resources:
-    """What the queue must have for a group to start: what its first members ask for, in the order of placement."""
+    """Return the request of the first members of a group, in the order of placement: its queue needs that much."""
     asked: dict[str, int] = {}
     for task in members[: max(0, job.spec.min_available - job.ready_count)]:
         accumulate(asked, task.template.request, 1)
@@ -70,8 +70,8 @@ def _error(message: str) -> Verdict:
 
 
 def _disagreements(job: JobInfo, group: NativeGroup) -> Iterator[Verdict]:
-    """What kube-scheduler refuses a group for, in its words; from 1.37 on members that run are compared, too."""
-    compared = [task for task in job.waiting.values() if task.spec.ours]
+    """Return why kube-scheduler refuses a group, in its words; from 1.37 on running members are compared, too."""
+    compared = [task for task in job.waiting.values() if task.spec.is_managed]
     if group.version.one_priority:
         compared = [task for task in job.tasks.values() if not IS_FINISHED[task.status]]
     names = sorted({task.spec.scheduler for task in compared})
@@ -87,7 +87,7 @@ def _disagreements(job: JobInfo, group: NativeGroup) -> Iterator[Verdict]:
 
 
 def _scattered(job: JobInfo, group: NativeGroup) -> Verdict | None:
-    """Members in two topology domains, or in none: nobody can join them."""
+    """Return a refusal if members are in two topology domains, or in none: no other member can join them."""
     if not group.topology_key:
         return None
     placed = [task for task in job.tasks.values() if task.node is not None]
@@ -100,7 +100,7 @@ def _scattered(job: JobInfo, group: NativeGroup) -> Verdict | None:
 
 
 def without_group(job: JobInfo, *, served: bool) -> Verdict:
-    """Return the refusal of pods whose group nobody has made, or nobody could make."""
+    """Return the refusal of pods whose group does not exist, or cannot be made."""
     message = f'PodGroup "{job.label}" of scheduling.k8s.io, which the pod is in, does not exist'
     if not served:
         message += ": the API server has no such kind, or none in a version that is understood"
@@ -108,14 +108,14 @@ def without_group(job: JobInfo, *, served: bool) -> Verdict:
 
 
 def waits_for_members(job: JobInfo) -> Verdict | None:
-    """Return the refusal of a group that has pods of ours and lacks members."""
+    """Return the refusal of a group that has pods of volsched's and lacks members."""
     verdict = invalidity(job)
-    is_ours = any(task.spec.ours for task in job.waiting.values())
+    is_ours = any(task.spec.is_managed for task in job.waiting.values())
     return verdict if is_ours and is_incomplete(verdict) else None
 
 
 def may_preempt(job: JobInfo) -> bool:
-    """Whether a native group may take room from others: by its own field, else all of its pods may; other jobs may."""
+    """True if a native group may preempt: by its own field, else if all of its pods may; True for other jobs."""
     group = job.spec.native
     if group is None:
         return True

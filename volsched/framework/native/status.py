@@ -1,7 +1,7 @@
-"""What the PodGroup of a native group reports of itself: whether it was placed, if not why, and what it was promised.
+"""The condition of a native PodGroup: whether it was placed, why not, and its reservation.
 
-Types, reasons and messages are kube-scheduler's, since controllers and ``kubectl get`` look at them. The condition
-goes to True once and never back. A group that lacks members reports nothing, so that nobody makes nodes for it. *Ours*:
+Types, reasons and messages are kube-scheduler's, since controllers and ``kubectl get`` read them. The condition goes to
+True once and never back. A group that lacks members reports nothing, so that autoscalers make no nodes for it. *Ours*:
 the condition ``Reserved`` (``volsched.model.reservation``).
 """
 
@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from volsched.framework.discretion import within
 from volsched.framework.native import gangs as native_gangs
+from volsched.framework.redaction import within
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo, PodGroupCondition, shown_as, with_condition
-from volsched.model.native.group import NativeGroup
+from volsched.model.native_group import NativeGroup
 from volsched.model.plan import WriteNativeStatus
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import IS_FINISHED
@@ -26,15 +26,15 @@ _NOT_FEASIBLE: Final = "placements are available, first placement status: pod gr
 _NO_VICTIMS: Final = "No preemption victims found for incoming preemptor"
 _NEVER: Final = "not eligible due to preemptionPolicy=Never."
 _SEARCHED: Final = (" preemption: ", " reclaim: ")
-"""How the words begin that a search for victims adds to why a pod waits (see ``actions.victims.search``)."""
+"""The beginning of the text that a search for victims adds to a refusal (see ``actions.victims.search``)."""
 
 _WITHOUT_MESSAGE: Final = (Step.NO_PODGROUP, Step.GATED)
 
 
 def write_of(cluster: Cluster, job: JobInfo) -> Iterator[WriteNativeStatus]:
-    """The write of a group's conditions, when they state something new; they are taken as written from here on."""
+    """Return the write of a group's conditions if they are new; they count as written from here on."""
     group = job.spec.native
-    if group is None or not any(task.spec.ours for task in job.tasks.values()):
+    if group is None or not any(task.spec.is_managed for task in job.tasks.values()):
         return
     stated, wanted = _stated_condition(job, group), _condition_of(job, group)
     if wanted is not None:
@@ -53,7 +53,7 @@ def _stated_condition(job: JobInfo, group: NativeGroup) -> PodGroupCondition | N
 
 
 def _condition_of(job: JobInfo, group: NativeGroup) -> PodGroupCondition | None:
-    """What a group's condition should state; None leaves it as it is."""
+    """Return the condition of a group; None leaves it as it is."""
     if job.is_ready and _has_placed(job):
         return PodGroupCondition(group.version.condition, "True", SCHEDULED, "")
     verdict = job.refusal
@@ -72,7 +72,7 @@ def _has_placed(job: JobInfo) -> bool:
 
 
 def _of_members(job: JobInfo, group: NativeGroup) -> PodGroupCondition | None:
-    """What follows from why its pods wait: their queue's words if that keeps them, else that no placement was found."""
+    """Return the condition from its pods: refused by their queue, else that no placement was found."""
     refused = [task for task in job.schedulable() if task.refusal is not None]
     if not refused:
         return None
@@ -96,10 +96,10 @@ def _not_feasible(job: JobInfo, refused: list[TaskInfo]) -> str:
 
 
 def victim_words(preemptor: TaskInfo | None, victim: TaskInfo, reason: str) -> tuple[str, str]:
-    """What a victim's Event and condition state: of a native group that needs the room, kube-scheduler's words.
+    """Return the text of a victim's Event and condition: if a native group needs the room, kube-scheduler's words.
 
-    ``reason`` is what is stated of all others, and ends the Event. *Ours*: of a group of another namespace the Event
-    states the queue, where kube-scheduler has the uid of the PodGroup.
+    ``reason`` is the text for all other jobs, and ends the Event. *Ours*: the Event names the queue of a group of
+    another namespace, where kube-scheduler has the uid of the PodGroup.
     """
     group = preemptor.job.spec.native if preemptor is not None and preemptor.job is not None else None
     if preemptor is None or group is None:

@@ -1,6 +1,6 @@
-"""The topology key of a native group: all of its pods on nodes with one value of a label, whatever is configured.
+"""The topology key of a native group: all of its pods go on nodes with one value of a label.
 
-Where some are placed already, or were promised room, the others follow them. Else whoever places the group tries one
+It holds in every configuration. If members are placed or pipelined, the others follow them. Else an action tries one
 value after the other and pins the group to the best (``actions.domains``); until then any node with the label may do.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from volsched.framework.columns.views import NodeFacts
+from volsched.framework.columns.views import NodePropertiesView
 from volsched.framework.native.gangs import NAME
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import Predicate
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 ACCOUNT: Final = "native.topology"
 _ANY: Final = ""
-"""In the place of a label's value: a node needs to have the label, whatever it states."""
+"""Stands for any value: the node needs the label."""
 
 
 class Topology:
-    """To which value of its label each group is bound; what was found in a session is forgotten with it."""
+    """The value of the label to which each group is bound; values found in a session end with it."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -64,7 +64,7 @@ class Topology:
         self._found.pop(job.key, None)
 
     def is_settled(self, job: JobInfo) -> bool:
-        """Whether a group has pods somewhere, or was promised room there: the others must follow."""
+        """True if members of a group are placed or pipelined: the others must follow."""
         where = self._where(job)
         if where:
             self._found[job.key] = where
@@ -96,8 +96,8 @@ class Topology:
             return None
         return job.spec.native.topology_key, self.domain(job)
 
-    def refusal(self, task: TaskInfo, node: NodeFacts) -> Verdict | None:
-        """Why a node is none for a pod of a group."""
+    def refusal(self, task: TaskInfo, node: NodePropertiesView) -> Verdict | None:
+        """Return why a pod of a group may not go on a node."""
         wanted = self.kind(task)
         if wanted is None:
             return None
@@ -120,7 +120,7 @@ def register(registrar: Registrar) -> None:
 
 
 def _never(_: TaskInfo) -> int:
-    """What a node is to a label and a value changes with the node alone."""
+    """Return the version of answers about a label and a value: they change with the node alone."""
     return 0
 
 

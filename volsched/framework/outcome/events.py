@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import msgspec
 
-from volsched.framework.discretion import within
+from volsched.framework.redaction import within
 from volsched.model.cluster import Cluster
 from volsched.model.plan import RecordEvent
 

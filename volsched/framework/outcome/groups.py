@@ -1,12 +1,12 @@
-"""PodGroup phases, counts and conditions at the end of a session, for the jobs that changed and no others.
+"""PodGroup phases, counts and conditions at the end of a session, for changed jobs.
 
-The phase rules are Volcano's job updater's. A status is written only when phase, counts or conditions differ from what
-was last read or written.
+The phase rules are Volcano's job updater's. A status is written only if phase, counts or conditions differ from those
+last read or written.
 
-*Ours*: a gang with running members that cannot start becomes Unknown when two sessions running found so; the first one
-leaves it Pending, as one session of Volcano itself does (so its 175 recorded sessions show). And a group that is
+*Ours*: a gang with running members that cannot start becomes Unknown when two successive sessions found so; the first
+one leaves it Pending, as one session of Volcano itself does (so its 175 recorded sessions show). And a group that is
 Completed stays so when its pods are collected, until it has new ones: Pending again, it would be admitted again, and
-what it asks for kept for nobody.
+room kept for pods that do not exist.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final
 
 from volsched.framework.native import gangs as native_gangs
 from volsched.framework.native import status as native_status
-from volsched.framework.reporter import told_within
+from volsched.framework.reporter import message_within
 from volsched.model.cluster import Cluster
 from volsched.model.job import (
     COMPLETED,
@@ -41,10 +41,10 @@ _OWN_REASONS: Final = frozenset(reason.value for reason in ConditionReason)
 
 
 def status_of(job: JobInfo, *, unschedulable: bool, queued: bool = True) -> GroupStatus:
-    """What a job's PodGroup should state.
+    """Return the phase of a job's PodGroup.
 
-    ``unschedulable``: this session and one before found that it cannot start. ``queued``: its queue exists; without
-    one no session looks at it, so a minimum of nobody is no reason to call it Completed.
+    ``unschedulable``: this session and one before found that it cannot start. ``queued``: its queue exists; without one
+    no session looks at it, so a minimum of 0 is no reason to call it Completed.
     """
     counts = job.counts
     return GroupStatus(
@@ -74,7 +74,7 @@ def _phase(job: JobInfo, *, unschedulable: bool, queued: bool) -> str:
 
 
 def _native_phase(job: JobInfo) -> str:
-    """The phase of a native group, which shows none: admitted while it has its pods, running with one on a node."""
+    """Return the phase of a native group, which shows none: admitted with its pods, running with one on a node."""
     if job.placed_count:
         return RUNNING
     if job.tasks and all(IS_FINISHED[task.status] for task in job.tasks.values()):
@@ -84,23 +84,24 @@ def _native_phase(job: JobInfo) -> str:
 
 
 def is_kept_out(job: JobInfo) -> bool:
-    """Whether a job was refused as a whole before its minimum has room; pods that want nothing do not count."""
+    """True if a job was refused as a whole before its minimum has room; pods that request nothing do not count."""
     return job.refusal is not None and job.ready_count < max(1, job.spec.min_available)
 
 
 def note_refusal(cluster: Cluster, job: JobInfo) -> None:
-    """Report on a PodGroup why it waits as a whole, where no plugin has words for that: gangs are judged by their pods.
+    """Report on a PodGroup why it waits as a whole, if no plugin has words for that: gangs are judged by their pods.
 
-    Volcano's controllers, and ours, repeat the condition on the Volcano Job, which has no pods before it is admitted.
+    Volcano's controllers, and volsched's, repeat the condition on the Volcano Job, which has no pods before it is
+    admitted.
     """
     if job.is_native:
         return
     known = next((condition for condition in job.conditions if condition.type == UNSCHEDULABLE), None)
-    if known is not None and job.tasks and not job.barred and known.reason not in _OWN_REASONS:
+    if known is not None and job.tasks and not job.blocked and known.reason not in _OWN_REASONS:
         return
     verdict = job.refusal
     if verdict is not None and is_kept_out(job):
-        message = told_within(cluster, job.namespace, verdict)
+        message = message_within(cluster, job.namespace, verdict)
         wanted = PodGroupCondition(UNSCHEDULABLE, "True", verdict.condition_reason.value, message)
         job.conditions = with_condition(job.conditions, wanted)
     elif known is not None and known.reason in _OWN_REASONS:
@@ -108,7 +109,7 @@ def note_refusal(cluster: Cluster, job: JobInfo) -> None:
 
 
 def note_queue(job: JobInfo, kept: PodGroupCondition | None) -> PodGroupCondition | None:
-    """State on a PodGroup where it counts while that is not the queue that it names; return what is new."""
+    """State on a PodGroup the queue in which it counts, if it differs from the named one; return new Events."""
     known = next((condition for condition in job.conditions if condition.type == QUEUE_KEPT), None)
     if kept is not None:
         job.conditions = with_condition(job.conditions, kept)
@@ -123,7 +124,7 @@ def note_queue(job: JobInfo, kept: PodGroupCondition | None) -> PodGroupConditio
 def writes(
     cluster: Cluster, jobs: Iterable[tuple[JobInfo, GroupStatus]]
 ) -> Iterator[WriteGroupStatus | WriteNativeStatus]:
-    """The writes for statuses that differ from what the API server has; each is taken as under way from here on."""
+    """Yield writes for statuses that differ from the API server's; each counts as under way from here on."""
     for job, status in jobs:
         if job.spec.native is not None:
             yield from native_status.write_of(cluster, job)

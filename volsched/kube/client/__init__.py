@@ -1,1 +1,1 @@
-"""Requests to one API server: where it is, who we are to it, and the bytes that go there."""
+"""Requests to one API server: its address, our credentials, and HTTP."""

@@ -1,4 +1,4 @@
-"""How long to wait before trying again."""
+"""Waiting times before retries."""
 
 from __future__ import annotations
 

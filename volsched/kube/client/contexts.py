@@ -1,4 +1,4 @@
-"""Which contexts a kubeconfig file has, for shell completion."""
+"""The contexts of a kubeconfig file, for shell completion."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from volsched.kube.errors import CredentialsError
 
 
 def context_names(kubeconfig: str = "") -> list[str]:
-    """Return the contexts of a file, of those that KUBECONFIG names when none is given; raises CredentialsError."""
+    """Return the contexts of a file, by default of the files in KUBECONFIG; raises CredentialsError."""
     from kubernetes_asyncio.config import ConfigException, list_kube_config_contexts  # noqa: PLC0415 - takes long
 
     try:

@@ -1,7 +1,7 @@
-"""Where the API server is and who we are to it.
+"""The address of the API server and our credentials.
 
 kubernetes-asyncio reads the configuration (in-cluster files, kubeconfig with tokens, certificates, exec plugins, OIDC);
-this module turns its result into what aiohttp needs, and reads everything again when the server no longer knows us.
+this module turns its result into aiohttp's form, and reads everything again when the server refuses our credentials.
 """
 
 from __future__ import annotations
@@ -28,21 +28,23 @@ from volsched.kube.errors import CredentialsError
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 _RELOAD_PAUSE_SECONDS: Final = 5.0
-"""Credentials are not read again sooner than this after the last time: a plugin may ask a person or a network."""
+"""The shortest time between two reads of credentials: a plugin may ask a person or a network."""
 
 _FILE_SECONDS: Final = 60.0
-"""How often files (a mounted token, authorities, certificates, the kubeconfig) are looked at: they change without a
-word, and are renewed long before they expire."""
+"""The time between two checks of files (a mounted token, authorities, certificates, the kubeconfig).
+
+They change without notice, and are renewed long before they expire.
+"""
 
 LOAD_SECONDS: Final = 30.0
-"""How long reading the configuration may take in all, with plugins and what they ask."""
+"""The longest time for reading the configuration, with plugins and their requests."""
 
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Which configuration to read; all empty means: in-cluster if we are in one, else the user's kubeconfig.
+    """The configuration to read; all empty means: in-cluster inside a pod, else the user's kubeconfig.
 
     `master` replaces the address of the API server, whatever the configuration states.
     """
@@ -121,7 +123,7 @@ class Credentials:
 
     @property
     def origin(self) -> str:
-        """Where the configuration came from, for a log line."""
+        """Return where the configuration came from, for a log line."""
         return "in-cluster" if self._in_cluster else _kubeconfig_path(self._source)
 
     def doubt(self) -> None:
@@ -140,7 +142,7 @@ class Credentials:
                 self.tls = self.tls.looked_at()
 
     async def reload(self) -> bool:
-        """Read the configuration again and tell whether the header is another; not more often than every 5 s.
+        """Read the configuration again and return True if the header changed; at most once in 5 s.
 
         If it cannot be read now the old credentials stay: a plugin or a file may be back in a moment.
         """
@@ -214,9 +216,9 @@ class Credentials:
 
 @cache
 def _import_library() -> None:
-    """Import kubernetes-asyncio: 0.4 s and 40 MB, so only those who go to a cluster pay for that.
+    """Import kubernetes-asyncio: 0.4 s and 40 MB, which only commands with a cluster need.
 
-    Only the first time, at the start of a process: later, thresholds of the garbage collector are others' to set.
+    Only the first time, at the start of a process: later, thresholds of the garbage collector are set elsewhere.
     """
     with little_garbage():
         import kubernetes_asyncio.config  # noqa: F401, PLC0415
@@ -231,7 +233,7 @@ def namespace_of_service_account() -> str:
 
 
 def _digest(paths: Iterable[str]) -> str:
-    """Return what stands for the contents of some files; a file that cannot be read has none."""
+    """Return a fingerprint of some files; an unreadable file has an empty part."""
     made = hashlib.sha256()
     for path in paths:
         try:

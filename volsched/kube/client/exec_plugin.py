@@ -1,7 +1,7 @@
-"""Credential plugins of kubeconfigs (`user.exec`), run so that one that hangs holds nobody up.
+"""Credential plugins of kubeconfigs (`user.exec`), with a time limit.
 
-kubernetes-asyncio waits for a plugin for ever, lets it ask at our standard input, and leaves it running when the one
-who waited is cancelled.
+kubernetes-asyncio waits for a plugin for ever, lets it read our standard input, and leaves it running when the waiting
+task is cancelled.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from kubernetes_asyncio.config.exec_provider import ExecProvider
 from volsched.model.errors import shortened
 
 PLUGIN_SECONDS: Final = 20.0
-"""How long a plugin may take; it may have to ask a network, and no person."""
+"""The time limit of a plugin; it may have to ask a network, and no person."""
 
 LAST_SECONDS: Final = 1.0
-"""How long a plugin that was killed may take to be gone."""
+"""The time in which a killed plugin must end."""
 
 
 class ExecPlugin(ExecProvider):
     """One plugin as the kubeconfig names it; raises ConfigException, which never holds what it printed."""
 
     async def run(self, previous_response: str | None = None) -> Any:
-        """Run it and return the status that it prints; it is killed when it takes too long."""
+        """Run it and return the status that it prints; it is killed after the time limit."""
         spec: dict[str, Any] = {"interactive": False}
         if previous_response:
             spec["response"] = previous_response
@@ -71,7 +71,7 @@ class ExecPlugin(ExecProvider):
 
 
 async def _kill(process: asyncio.subprocess.Process) -> None:
-    """End a plugin with all that it has started, which may hold its pipes, and see to the end of those."""
+    """Kill a plugin with all its child processes, which may hold its pipes, and close these."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     with contextlib.suppress(TimeoutError):

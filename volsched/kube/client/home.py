@@ -1,4 +1,4 @@
-"""A home for a user who has none, as that of the image: kubernetes-asyncio, and so kopf, cannot be imported without."""
+"""A home for a user without one, as in the image: kubernetes-asyncio, and so kopf, cannot be imported without."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ import os
 
 
 def have_a_home() -> None:
-    """Take `/` for it where neither HOME nor the user's entry in passwd names one, as container engines do."""
+    """Use `/` if neither HOME nor the user's entry in passwd names a home, as container engines do."""
     if os.path.expanduser("~") == "~":
         os.environ["HOME"] = "/"

@@ -1,4 +1,4 @@
-"""Asking a running scheduler for an explanation, with the token of whoever asks."""
+"""Asks a running scheduler for an explanation, with the user's own token."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def _explanation(source: Source, scheduler: str, asked: Mapping[str, str])
 
 
 def _is_here(url: URL) -> bool:
-    """Return whether an address is this machine's: a forwarded port, whose certificate is signed by nobody."""
+    """True if an address is this machine's: a forwarded port, whose certificate has no known authority."""
     try:
         return url.host == "localhost" or ipaddress.ip_address(url.host or "").is_loopback
     except ValueError:

@@ -1,10 +1,10 @@
 """HTTP/1.1 as far as an API server needs it: small requests over kept connections, and watches.
 
-Most of what a scheduler spends on a pod is spent on saying so, and most of that inside a general HTTP client. And a
-watch must never wait for a connection that is gone, which a general client can do for ever when a chunked body breaks
-off at the wrong byte. So this is our own: one request at a time on a connection, answers with a length or in chunks,
-and a connection is given up as soon as anything about it is odd. No proxies, no redirects, no compression: who needs
-those takes aiohttp (`client.py` does when a proxy is configured).
+A scheduler spends most of its time for a pod on requests, and most of that inside a general HTTP client. And a watch
+must never wait for a lost connection, which a general client can do for ever if a chunked body breaks off at the wrong
+byte. So this is our own: one request at a time on a connection, answers with a length or in chunks, and a connection is
+closed after anything unexpected. No proxies, no redirects, no compression: `rest.py` uses aiohttp if a proxy is
+configured.
 
 One module, as one subject: a request and its answer on one connection.
 """
@@ -21,17 +21,17 @@ from typing import Final, TypeAlias, TypeVar, cast
 from urllib.parse import urlsplit
 
 IDLE_SECONDS: Final = 30.0
-"""A connection that was idle for longer is not used again: what is between us and the server may have dropped it."""
+"""The longest idle time of a reused connection: something between us and the server may have dropped it."""
 
 CONNECT_SECONDS: Final = 10.0
 LARGEST_HEAD: Final = 1 << 16
 LARGEST_BODY: Final = 1 << 28
 LARGEST_ANSWER: Final = 1 << 25
-"""Bytes of an answer that are taken in, but for watches: a page of a list that is larger is asked for in parts."""
+"""The largest answer, watches aside: a larger page of a list is requested in parts."""
 
 LARGEST_REFUSAL: Final = 1 << 16
 UNREAD_LIMIT: Final = 1 << 22
-"""Bytes of a watch that may wait to be read before the connection is told to pause."""
+"""Unread bytes of a watch above which the connection pauses."""
 
 _NO_BODY: Final = frozenset({204, 304})
 
@@ -53,7 +53,7 @@ class WireError(Exception):
         self.too_large = too_large
 
     def anew(self) -> WireError:
-        """Return the same to be raised, for who keeps this one: what was raised refers to the frames that saw it."""
+        """Return an equal exception to raise: this one would keep references to frames."""
         return WireError(str(self), sent=self.sent, late=self.late, too_large=self.too_large)
 
 
@@ -73,7 +73,7 @@ class Answer:
 class Body:
     """Takes a body out of the bytes of a connection: counted, in chunks, or up to the connection's end.
 
-    `done` is set once it is complete; `rest` has what came after it. Raises ValueError for what is not HTTP.
+    `done` is set once it is complete; `rest` has the bytes after it. Raises ValueError for bytes that are not HTTP.
     """
 
     __slots__ = ("_after_chunk", "_buffer", "_chunked", "_in_trailer", "_left", "_until_end", "done", "rest")
@@ -109,7 +109,7 @@ class Body:
         return [part]
 
     def is_whole_at_end(self) -> bool:
-        """Whether the body is complete when the connection ends here."""
+        """True if the body is complete when the connection ends here."""
         return self.done or self._until_end
 
     def _feed_chunks(self, data: bytes) -> list[bytes]:
@@ -137,7 +137,7 @@ class Body:
         return parts
 
     def _take_line(self, line: bytes) -> None:
-        """Take what stands between chunks: the end of one, the size of the next, the trailer's lines."""
+        """Take the bytes between chunks: the end of one, the size of the next, the trailer's lines."""
         if self._after_chunk:
             if line:
                 raise ValueError("a chunk is longer than it said")
@@ -161,7 +161,7 @@ class _Reading:
         """The answer as soon as its head is there, without its body."""
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Return the parts of the body that some more bytes bring; none while the head is not complete."""
+        """Return the parts of the body in some more bytes; none while the head is not complete."""
         if self._body is None:
             found = read_head(self._head + data if self._head else data)
             if found is None:
@@ -179,7 +179,7 @@ class _Reading:
 
     @property
     def is_last(self) -> bool:
-        """Whether the connection must not be used again: more came than the answer, or the server closes it."""
+        """True if the connection must not be used again: extra bytes came, or the server closes it."""
         closes = self.answer is not None and self.answer.headers.get("connection", "").lower() == "close"
         return closes or (self._body is not None and bool(self._body.rest))
 
@@ -245,7 +245,7 @@ class _Connection(asyncio.Protocol):
         self.is_open = True
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes in; what comes without a request means that the server and we disagree."""
+        """Take bytes in; bytes without a request mean that the server and we disagree."""
         if self._waiter is None:
             self.close()
             return
@@ -370,7 +370,7 @@ class Stream(asyncio.Protocol):
         return answer
 
     async def read(self, silence: float) -> bytes:
-        """Return what has come, empty only at the end; raises WireError, also when nothing comes for that long."""
+        """Return the bytes that came, empty only at the end; raises WireError, also after that long without any."""
         while not self._unread and not self._ended:
             await self._wait(silence)
         taken = self._unread[0] if len(self._unread) == 1 else b"".join(self._unread)
@@ -469,7 +469,7 @@ class Wire:
             self._wake()
 
     async def stream(self, path: str, headers: str, within: float) -> tuple[Answer, Stream]:
-        """Open a watch on a connection of its own; raises WireError when its head does not come in time."""
+        """Open a watch on a connection of its own; raises WireError if its head does not come in time."""
         stream = await self._connect(Stream, min(CONNECT_SECONDS, within))
         self._streams.add(stream)
         try:

@@ -1,11 +1,15 @@
 """Elects one leader among several schedulers by a Lease object of coordination.k8s.io.
 
-The rules, each of which some client library breaks: a holder's life is judged by when *we* last saw its record change,
-never by its wall clock; our own right to write ends a renew deadline after the *sending* of the last renewal that
-succeeded, on the monotonic clock; every request ends within that deadline; an update names the version that it is
-based on, so two candidates cannot both win; a leader that stops gives the lease back; one that loses it, that was
-stopped for as long as the lease lasts, or that could not write something because it renewed late, writes nothing more
-and does not come back (the process ends).
+The rules, each of which some client library breaks:
+
+* A holder's life is judged by when *we* last saw its record change, never by its wall clock.
+* Our own right to write ends a renew deadline after the *sending* of the last successful renewal, on the monotonic
+  clock.
+* Every request ends within that deadline.
+* An update names the version that it is based on, so two candidates cannot both win.
+* A leader that stops gives the lease back.
+* A leader writes nothing more and ends its process if it loses the lease, if it was stopped for as long as the lease
+lasts, or if a write was refused because it renewed late.
 
 The elector is one class: each rule reads the record and the times that the others write.
 """
@@ -25,12 +29,12 @@ from typing import Any, Final
 
 import structlog
 
-from volsched.kube.client.client import Api, parsed, path_segment
+from volsched.kube.client.rest import Api, parsed, path_segment
 from volsched.kube.errors import ApiError
 from volsched.kube.fence import Fence
 
 _JITTER: Final = 1.2
-"""A candidate looks again after the retry period and up to this many retry periods more, at random."""
+"""The random part of a candidate's wait, in retry periods, after one retry period."""
 
 _log = structlog.get_logger(__name__)
 
@@ -39,9 +43,9 @@ Lease = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class LeaseSettings:
-    """Which Lease, and how long things may take, in seconds.
+    """The Lease and its durations, in seconds.
 
-    Others may take the lease `duration` after its last renewal; the holder stops writing when it could not renew for
+    Others may take the lease `duration` after its last renewal; the holder stops writing if it could not renew for
     `renew_deadline`, and tries to renew every `retry_period`.
     """
 
@@ -69,7 +73,7 @@ def make_identity() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Predecessor:
-    """Who held the Lease before, empty when nobody did, and what the Lease stated then."""
+    """The former holder of the Lease, empty without one, and the metadata of the Lease then."""
 
     holder: str = ""
     annotations: Mapping[str, str] = field(default_factory=dict)
@@ -109,14 +113,14 @@ class Elector:
 
     @property
     def lease_uid(self) -> str:
-        """The uid of the Lease while we hold it, else empty."""
+        """Return the uid of the Lease while we hold it, else empty."""
         lease = self._lease  # once: it may be asked for on another thread
         return str(lease["metadata"].get("uid") or "") if lease is not None else ""
 
     # -- life -----------------------------------------------------------------------------------------------------
 
     async def acquire(self) -> None:
-        """Return once this process holds the lease; whatever goes wrong meanwhile is tried again."""
+        """Return once this process holds the lease; failures meanwhile are retried."""
         where = f"{self._settings.namespace}/{self._settings.name}"
         _log.info("waiting for leadership", lease=where, identity=self.identity)
         trouble = ""
@@ -133,7 +137,7 @@ class Elector:
         _log.info("leading", lease=where, identity=self.identity, previous_holder=self.predecessor.holder)
 
     def _pause(self) -> float:
-        """For how long to wait before the next look: no longer than until the lease that was seen last has ended."""
+        """Return the wait before the next try: at most until the last seen lease has ended."""
         pause = self._settings.retry_period * (1 + _JITTER * random.random())  # noqa: S311
         left = self._seen_at + self._seen_duration - time.monotonic()
         if self._is_of_another and left > 0:
@@ -142,7 +146,7 @@ class Elector:
         return pause
 
     async def keep(self) -> str:
-        """Renew the lease as long as possible, and return why that is over; the fence is closed then."""
+        """Renew the lease as long as possible, and return why that ended; the fence is closed then."""
         reason = ""
         while not reason:
             await asyncio.sleep(max(0.0, min(self._settings.retry_period, self._left())))
@@ -168,9 +172,9 @@ class Elector:
     # -- one step -------------------------------------------------------------------------------------------------
 
     def _too_late(self) -> str:
-        """Report that another may have taken over by now, as when this process was stopped: no more is written.
+        """Raise if another may have taken over, as after this process was stopped: then it writes nothing more.
 
-        So it is when a write was refused: that is dropped, and a renewal that succeeds late does not bring it back.
+        The same holds after a refused write: that is dropped, and a late renewal does not bring it back.
         """
         late = time.monotonic() - self._fence.lease_ends
         if late >= 0:
@@ -197,10 +201,10 @@ class Elector:
         return self._fence.valid_until - time.monotonic()
 
     async def _try(self) -> bool:
-        """Take or renew the lease if that is allowed, and tell whether we hold it now; raises ApiError.
+        """Take or renew the lease if that is allowed, and return True if we hold it now; raises ApiError.
 
-        While leading, the record of the last write is renewed without reading it first; a conflict brings it up to
-        date for the next try.
+        While leading, the record of the last write is renewed without reading it first; after a conflict it is read for
+        the next try.
         """
         if self._lease is None:
             self._lease = await self._read()
@@ -235,15 +239,15 @@ class Elector:
         return True
 
     def _may_take(self, lease: Lease) -> bool:
-        """Whether the lease is ours, free, or has not changed for its whole duration while we were looking."""
+        """True if the lease is ours, free, or has not changed for its whole duration while we were looking."""
         self._note(lease)
         return self._has_had_its_time()
 
     def _has_had_its_time(self) -> bool:
-        """Whether nobody else may write by the lease that was seen last.
+        """True if no other process may write by the last seen lease.
 
-        That counts also when the lease is gone: somebody deleted it, and its holder does not know that before it
-        renews. Who holds it makes it again then; another waits as if it were there.
+        That counts also if the lease was deleted: its holder does not know that before it renews. The holder makes it
+        again then; other candidates wait as if it were there.
         """
         return not self._is_of_another or time.monotonic() > self._seen_at + self._seen_duration
 
@@ -302,7 +306,7 @@ class Elector:
     # -- requests -------------------------------------------------------------------------------------------------
 
     def _within(self) -> float:
-        """How long a request may take: two tries must fit into what is left of the deadline."""
+        """Return the time limit of a request: two tries must fit into the rest of the deadline."""
         half = self._settings.renew_deadline / 2
         left = self._left()
         return half if left <= 0 else max(0.1, min(half, left))

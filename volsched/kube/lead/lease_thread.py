@@ -1,8 +1,7 @@
 """The elector on a thread with an event loop and connections of its own.
 
-What users write decides how long the program's own loop is busy: with a list that is taken in, a review that is judged,
-a large Job. None of that may cost the Lease. So nothing runs here but its renewal, and the fence closes by itself when
-that does not succeed.
+Users decide how long the program's own loop is busy: with a list, a review, a large Job. None of that may cost the
+Lease. So nothing runs here but its renewal, and the fence closes by itself if that fails.
 
 A program that is stuck must not hold the Lease for ever either: it is asked before each renewal.
 """
@@ -18,14 +17,14 @@ from typing import Final
 
 import structlog
 
-from volsched.kube.client.client import Api
 from volsched.kube.client.credentials import Source
+from volsched.kube.client.rest import Api
 from volsched.kube.fence import Fence
 from volsched.kube.lead.elector import Elector, LeaseSettings, Predecessor
 from volsched.kube.tasks import Tasks
 
 END_SECONDS: Final = 4.0
-"""How long the end may take, giving the Lease back included; a thread that takes longer ends with the process."""
+"""The time limit of the end, giving the Lease back included; a slower thread ends with the process."""
 
 _log = structlog.get_logger(__name__)
 
@@ -34,8 +33,8 @@ _log = structlog.get_logger(__name__)
 class Candidate:
     """The program that is to lead; all of this is called on the thread of the lease.
 
-    `stuck` states why it is not to lead any more, empty while it is well; `lease_metadata` is what the Lease states
-    beside that (`Elector`); `ended` is told why leading is over, with the fence closed.
+    `stuck` returns why it cannot lead any more, empty while it is well; `lease_metadata` is further metadata of the
+    Lease (`Elector`); `ended` is called with the reason when leading is over and the fence is closed.
     """
 
     stuck: Callable[[], str]
@@ -71,7 +70,7 @@ class LeaseThread:
 
     @property
     def lease_uid(self) -> str:
-        """The uid of the Lease while we hold it, else empty."""
+        """Return the uid of the Lease while we hold it, else empty."""
         return self._elector.lease_uid if self._elector is not None else ""
 
     def start(self) -> None:
@@ -83,7 +82,7 @@ class LeaseThread:
         return await self._acquired
 
     async def end(self, *, release: bool) -> None:
-        """Stop, and give the lease back before if asked to; ask for that only when every write is over."""
+        """Stop, and give the lease back first if asked to; ask for that only when every write is over."""
         if release:
             self._fence.close()
         self._releases = release
@@ -128,13 +127,13 @@ class LeaseThread:
     async def _lead(self, elector: Elector) -> None:
         await elector.acquire()
         with contextlib.suppress(RuntimeError):  # the loop is closed: the program has ended
-            self._home.call_soon_threadsafe(self._tell_acquired, elector.predecessor)
+            self._home.call_soon_threadsafe(self._report_acquired, elector.predecessor)
         self._over(f"lost the lease: {await elector.keep()}")
 
     def _over(self, reason: str) -> None:
         self._fence.close()
         self._candidate.ended(reason)
 
-    def _tell_acquired(self, previous: Predecessor) -> None:
+    def _report_acquired(self, previous: Predecessor) -> None:
         if not self._acquired.done():
             self._acquired.set_result(previous)

@@ -1,11 +1,11 @@
-"""What a scheduler states of itself on the Lease that it leads by, for whoever wants to know what is in force.
+"""Metadata of a scheduler on its Lease, which commands read.
 
-    label       volsched.io/lease: scheduler
-    annotation  volsched.io/scheduler-names       whose pods it schedules, separated by commas
-    annotation  volsched.io/default-queue         the queue of what names none
-    annotation  volsched.io/configuration         where its configuration is from: `ConfigMap <namespace>/<name>`, the
-                                                  path of a file, or `built-in default`
-    annotation  volsched.io/configuration-hash    of the text in force, as metrics show it
+label       volsched.io/lease: scheduler
+annotation  volsched.io/scheduler-names       its scheduler names, separated by commas
+annotation  volsched.io/default-queue         the queue of pods that name none
+annotation  volsched.io/configuration         the source of its configuration: `ConfigMap <namespace>/<name>`, the
+                                              path of a file, or `built-in default`
+annotation  volsched.io/configuration-hash    of the text in force, as metrics show it
 
 It is written with each renewal, so it follows the configuration within seconds, and costs no request.
 """
@@ -27,7 +27,7 @@ CONFIGURATION: Final = "volsched.io/configuration"
 HASH: Final = "volsched.io/configuration-hash"
 
 CONFIG_MAP: Final = "ConfigMap "
-"""How the source of a configuration begins that is a ConfigMap object; its namespace and name follow."""
+"""The prefix of a configuration source that is a ConfigMap object; its namespace and name follow."""
 BUILT_IN: Final = "built-in default"
 
 
@@ -41,7 +41,7 @@ def of_schedulers(namespace: str = "") -> Resource:
 
 @dataclass(frozen=True, slots=True)
 class LeaseInfo:
-    """What one scheduler states on its Lease; ``lease`` is `namespace/name`, ``renewed`` an RFC 3339 time."""
+    """The metadata of one scheduler on its Lease; ``lease`` is `namespace/name`, ``renewed`` an RFC 3339 time."""
 
     lease: str
     names: tuple[str, ...]
@@ -68,7 +68,7 @@ def metadata_of(
 
 
 def hash_in(annotations: Mapping[str, str], source: str) -> str:
-    """Return the hash of the configuration from this source that was in force; empty when the Lease states none."""
+    """Return the hash of the configuration from this source that was in force; empty if the Lease has none."""
     return annotations.get(HASH, "") if annotations.get(CONFIGURATION) == source else ""
 
 

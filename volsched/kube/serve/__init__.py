@@ -1,1 +1,1 @@
-"""What a process shows of itself over HTTP: probes, metrics, its effective configuration."""
+"""The HTTP pages of a process: probes, metrics, its effective configuration."""

@@ -1,8 +1,8 @@
-"""Certificates of the webhooks for clusters without cert-manager: an authority that signs once and is forgotten.
+"""Certificates of the webhooks for clusters without cert-manager: an authority signs once and is forgotten.
 
-Each pair has a certificate authority of its own, whose key is thrown away as soon as it has signed; whoever reads the
-Secret can serve as the webhooks and sign nothing. So a renewal brings a new authority, and the API server has to trust
-the one before as well until every replica has the new files: `bundle_with` keeps both.
+Each pair has a certificate authority of its own, whose key is dropped after it has signed; a reader of the Secret can
+serve as the webhooks and sign nothing. So a renewal brings a new authority, and the API server has to trust the one
+before as well until every replica has the new files: `bundle_with` keeps both.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Pair:
 
 
 def bundle_with(authority: bytes, known: bytes, now: datetime) -> bytes:
-    """Return a bundle of an authority and the newest of those known before, if that has not ended."""
+    """Return a bundle of an authority and the newest former one, if that has not expired."""
     [newest] = _certificates(authority)[:1]
     others = [found for found in _certificates(known) if found != newest and found.not_valid_after_utc > now]
     return b"".join(found.public_bytes(Encoding.PEM) for found in (newest, *others[:1]))

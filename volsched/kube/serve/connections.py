@@ -1,9 +1,9 @@
-"""Who may connect to an address: how many at a time, how many from one peer, and how long without asking anything.
+"""Limits of connections to an address: in total, per peer, and the idle time.
 
-Any pod can open connections and say nothing. Each costs a descriptor, one with TLS also 280 KB. So an address holds
-only so many, and when it is full the idle ones give way: a peer at its own limit loses its own oldest idle connection,
-and when all places are taken the peer that holds most loses one. Whoever comes next is therefore answered, also beside
-thousands that wait for nothing. A connection with a request under way is never given up for another one.
+Any pod can open connections and send nothing. Each costs a descriptor, one with TLS also 280 KB. So an address holds a
+limited number, and when it is full idle ones are closed: a peer at its own limit loses its own oldest idle connection,
+and when all places are taken the peer that holds most loses one. A new client is therefore answered, also beside
+thousands of idle ones. A connection with a request under way is never closed for another one.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ STALLED_SECONDS: Final = 30.0
 
 
 WHY_CLOSED: Final = ("displaced", "refused", "slow", "idle", "stalled", "handshake")
-"""Why connections are closed from this side while the process serves."""
+"""Reasons to close connections while the process serves."""
 
 
 class Stage(IntEnum):
-    """How far a connection is; the lower ones are given up first."""
+    """The stages of a connection; lower ones are closed first."""
 
     SILENT = 0
     """Not a byte has come."""
@@ -67,7 +67,7 @@ class Connection:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody waits for an answer on it."""
+        """True if no request waits for an answer on it."""
         return self.stage is not Stage.ASKED and not self.left_to_send()
 
     def enter(self, stage: Stage, now: float) -> None:
@@ -91,14 +91,14 @@ class Connection:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """How many connections an address holds, and how many of one peer; those in ``unlimited`` may have all places."""
+    """The limits of an address, in total and per peer; peers in ``unlimited`` may use all places."""
 
     total: int = 128
     per_peer: int = 32
     unlimited: tuple[Network, ...] = ()
 
     def within_descriptors(self) -> ConnectionLimits:
-        """Return limits that leave half of the process's descriptors to everything else, whatever is listened on."""
+        """Return limits that leave half of the process's descriptors free, for any number of addresses."""
         most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         total = min(self.total, max(1, most // 2 // PORTS)) if most != resource.RLIM_INFINITY else self.total
         return ConnectionLimits(total, min(self.per_peer, max(1, total // 2)), self.unlimited)
@@ -122,15 +122,15 @@ class ConnectionTable:
     _count: int = 0
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return the number of connections."""
         return self._count
 
     def __iter__(self) -> Iterator[Connection]:
-        """All of them; may be changed meanwhile."""
+        """Yield all of them; may be changed meanwhile."""
         return iter([each for group in self._of.values() for each in group])
 
     def make_room(self, peer: str) -> bool:
-        """Close what has to give way to a new connection of a peer; return False when nothing can."""
+        """Close idle connections to make room for a new one of a peer; return False if there is none to close."""
         own = self._of.get(peer, [])
         if len(own) >= self.limits.per_peer and not self.limits.has_no_limit(peer):
             return self._give_up([own])
@@ -164,11 +164,11 @@ class ConnectionTable:
                 self.close(connection, why)
 
     def close_one(self) -> bool:
-        """Close the idle connection that is missed least, as descriptors are short; return False when there is none."""
+        """Close the least useful idle connection, as descriptors are short; return False without one."""
         return self._give_up(self._by_size())
 
     def _by_size(self) -> list[list[Connection]]:
-        """The connections of each peer: those with a limit first, and of them the peer that holds most."""
+        """Yield the connections of each peer: peers with a limit first, of them the peer that holds most."""
         return sorted(self._of.values(), key=lambda own: (self.limits.has_no_limit(own[0].peer), -len(own)))
 
     def _give_up(self, groups: list[list[Connection]]) -> bool:

@@ -1,8 +1,8 @@
-"""What the scheduler serves over HTTP: probes, metrics, its effective configuration.
+"""The scheduler's HTTP pages: probes, metrics, its effective configuration.
 
-`/livez` states whether the scheduling loop still turns, `/readyz` whether everything has been listed (a follower with
+`/livez` tells whether the scheduling loop still runs, `/readyz` whether everything has been listed (a follower with
 warm caches is ready), `/healthz` that the process answers at all. The probes have an address of their own, so that a
-NetworkPolicy can tell who reads from the node that asks, and stay open where `access` guards the other pages.
+NetworkPolicy can tell readers from the node, and stay open where `access` guards the other pages.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ EXPLAINED: Final = {
     "job": ("batch.volcano.sh", "jobs"),
     "queue": ("scheduling.volcano.sh", "queues"),
 }
-"""Kinds of which `/explain` speaks, each with the API group and resource that its reader must be let get."""
+"""Kinds of `/explain`, each with the API group and resource that its reader must be allowed to get."""
 
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class PageContents:
-    """What the pages show. `configuration` is anything that JSON can hold; `metrics` is Prometheus' text.
+    """The sources of the pages. `configuration` is any JSON value; `metrics` is Prometheus' text.
 
-    `snapshot` gives a file of all that decides, or raises ApiError; it is served only where there is an `access`.
+    `snapshot` returns a file with the whole cluster, or raises ApiError; it is served only with an `access`.
     """
 
     live: Check
@@ -56,7 +56,7 @@ class PageContents:
     configuration: Callable[[], Any]
     snapshot: Callable[[], Awaitable[bytes]] | None = None
     explain: Callable[[str, str, str, str], Awaitable[tuple[int, bytes]]] | None = None
-    """Gives a status and JSON for an asker, a kind, namespace and name; served only where there is an `access`."""
+    """Returns a status and JSON for a reader, a kind, namespace and name; served only with an `access`."""
 
 
 class Server:

@@ -1,6 +1,6 @@
-"""Labels whose values users write have a bound: beyond it values are summed up as ``other``.
+"""A bound for labels whose values users write: beyond it values are summed up as ``other``.
 
-Whoever may write a PodGroup names any queue, and any resource in a pod; each name would be a series of its own.
+A user may write any queue into a PodGroup, and any resource into a pod; each name would be a series of its own.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 MOST: Final[Mapping[str, int]] = {"queue": 1000, "queue_name": 1000, "resource": 200}
-"""So many values of a label are shown, by the label's name; those of other labels are not for users to choose."""
+"""The most values by label name; users do not choose the values of other labels."""
 
 OTHER: Final = "other"
 

@@ -1,7 +1,7 @@
-"""Sockets that listen from the first moment on, before what answers on them is so much as imported.
+"""Sockets that listen from the first moment on, before the servers on them are imported.
 
-Whoever connects meanwhile, as the kubelet's startup probe does, waits for the answer and is not refused. So nothing
-that takes long to import belongs into this module.
+Early clients, such as the kubelet's startup probe, wait for the answer and are not refused. So slow imports do not
+belong into this module.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 from volsched.kube.errors import KubeSetupError
 
 BACKLOG: Final = 4096
-"""Connections that wait to be taken in; of a burst of idle ones none may keep the kubelet's from being there at all."""
+"""Connections that wait to be accepted; a burst of idle ones must not keep the kubelet's out."""
 
 
 class Listeners:
@@ -25,7 +25,7 @@ class Listeners:
     def open(self, *addresses: str) -> None:
         """Listen on each `host:port` from now on; an empty one is nowhere.
 
-        What is no address or cannot be had is left to `take`: a flag that contradicts another is told before it.
+        Wrong or taken addresses are left to `take`: contradicting flags are reported first.
         """
         for address in dict.fromkeys(filter(None, addresses)):
             with contextlib.suppress(KubeSetupError):
@@ -36,7 +36,7 @@ class Listeners:
         return self._open.pop(address, None) or _listening(address)
 
     def close(self) -> None:
-        """Listen no more where nobody took it."""
+        """Stop listening on sockets that no server took."""
         while self._open:
             self._open.popitem()[1].close()
 

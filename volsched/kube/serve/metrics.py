@@ -1,10 +1,10 @@
-"""Numbers for Prometheus: families that are read at the moment of asking, in its text format.
+"""Metrics for Prometheus: families that are read on request, in its text format.
 
 Names that Volcano's dashboards know are kept where they make sense; all else begins with `volsched_`. Counters and
-histograms are kept as they happen; everything that describes a present state (who waits for what, how deep a lane is,
-what a queue uses) is read when asked for, so the series of what no longer exists disappear by themselves.
-Labels are bounded: queues and resources (``label_bounds``), reasons, actions, plugins, kinds, verbs and codes; never a
-pod, and a node only where the number is that of the node itself.
+histograms are updated as things happen; a present state (waiting pods, depth of a lane, usage of a queue) is read on
+request, so the series of deleted objects disappear by themselves. Labels are bounded: queues and resources
+(``label_bounds``), reasons, actions, plugins, kinds, verbs and codes; never a pod, and a node only if the number is
+that of the node itself.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class Distribution:
 
 @dataclass(slots=True, eq=False)
 class Metrics:
-    """Everything that one process exposes: add families at the start, `render` gives the text.
+    """All metrics of one process: add families at the start, `render` returns the text.
 
-    What is added is read on the thread that renders.
+    Families are read on the thread that renders.
     """
 
     bounds: LabelBounds = field(default_factory=LabelBounds)
@@ -67,7 +67,7 @@ class Metrics:
         self._families.append(lambda: self._histograms(distribution, read()))
 
     def add_series(self, read: Callable[[], Iterable[tuple[Series, Numbers]]]) -> None:
-        """Add families of which it is known only when asked which they are."""
+        """Add families that are known only on request."""
         self._groups.append(read)
 
     def render(self) -> bytes:

@@ -1,8 +1,7 @@
-"""Who may read `/metrics`, `/configz` and explanations: the API server is asked whose a token is and what they may get.
+"""Access to `/metrics`, `/configz` and explanations, by requests to the API server about the reader's token.
 
-Answers are kept for a minute, and only so many are asked for in a second from one address: whoever reaches the port
-may send any number of tokens, and each question is a request to the API server. An address that has not asked lately
-has its answer whatever others send.
+Answers are kept for a minute, and only a few are requested per second from one address: a client may send any number of
+tokens, and each costs a request to the API server. A client from a new address is answered whatever others send.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ from typing import Final
 
 import structlog
 
-from volsched.kube.client.client import Api
+from volsched.kube.client.rest import Api
 from volsched.kube.errors import ApiError
 from volsched.kube.serve.reviews import may, whose
 from volsched.kube.turns import TooManyAskedError, Turns
-from volsched.kube.write.bucket import TokenBucket
+from volsched.kube.write.throttle import TokenBucket
 from volsched.model.values.bounded import Bounded
 
 KEPT_SECONDS: Final = 60.0
@@ -37,7 +36,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class AccessRefusal:
-    """What is answered to who may not read: an HTTP status, and why."""
+    """The answer to a reader without access: an HTTP status, and the reason."""
 
     status: int
     message: str
@@ -45,7 +44,7 @@ class AccessRefusal:
 
 @dataclass(frozen=True, slots=True)
 class AccessRequest:
-    """What a reader wants to get: a SubjectAccessReview's ``field`` with its ``attributes``, and words for both."""
+    """A right to check: a SubjectAccessReview's ``field`` with its ``attributes``, and words for both."""
 
     text: str
     takes: str
@@ -78,17 +77,17 @@ class ReaderAccess:
         self._known: Bounded[tuple[bytes, str], tuple[float, AccessRefusal | None]] = Bounded(MOST_KEPT)
 
     async def refusal(self, authorization: str, path: str, address: str = "") -> AccessRefusal | None:
-        """Return why whoever sends this header, from an address, may not read a path; None when they may."""
+        """Return why the sender of this header, from an address, may not read a path; None if it may."""
         return await self._refusal(authorization, AccessRequest.path(path), address)
 
     async def refusal_of(
         self, authorization: str, group: str, resource: str, namespace: str, name: str, *, address: str = ""
     ) -> AccessRefusal | None:
-        """Return why whoever sends this header, from an address, may not get an object; None when they may."""
+        """Return why the sender of this header, from an address, may not get an object; None if it may."""
         return await self._refusal(authorization, AccessRequest.object(group, resource, namespace, name), address)
 
     def asker(self, authorization: str) -> str:
-        """Return the name of whoever sends this header, once that was asked about; askers take turns by it."""
+        """Return the name of the sender of this header, if it was checked; readers take turns by it."""
         return self._names.recall(_digest(authorization.partition(" ")[2].strip())) or ""
 
     async def _refusal(self, authorization: str, wanted: AccessRequest, address: str) -> AccessRefusal | None:
@@ -126,14 +125,14 @@ class ReaderAccess:
 
 
 class ReviewRates:
-    """How many readers are asked about in a second: from one address, and from all that have asked lately."""
+    """The most readers to check per second: from one address, and from all recent addresses."""
 
     def __init__(self) -> None:
         self._all = TokenBucket(REVIEWS_PER_SECOND_IN_ALL, 2 * int(REVIEWS_PER_SECOND_IN_ALL))
         self._of: Bounded[str, TokenBucket] = Bounded(MOST_KEPT)
 
     def take(self, address: str) -> bool:
-        """Return whether a reader at an address is asked about now; one that is new is, whatever others send."""
+        """True if a reader at an address is checked now; a new address always is."""
         bucket = self._of.recall(address)
         if bucket is None:
             self._of[address] = bucket = TokenBucket(REVIEWS_PER_SECOND, REVIEWS_AT_ONCE)

@@ -1,4 +1,4 @@
-"""What the API server is asked about people: whose a token is (TokenReview), what they may do (SubjectAccessReview)."""
+"""Reviews at the API server: the user of a token (TokenReview), and its rights (SubjectAccessReview)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from volsched.kube.client.client import Api
+from volsched.kube.client.rest import Api
 
 REVIEWS_OF_TOKENS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
 REVIEWS_OF_ACCESS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
@@ -38,7 +38,7 @@ async def whose(api: Api, token: str) -> Person | None:
 
 
 async def may(api: Api, person: Person, field: str, attributes: Mapping[str, str]) -> bool:
-    """Return whether somebody may do what the ``field`` of a SubjectAccessReview names. Raises ApiError."""
+    """True if a user may do what the ``field`` of a SubjectAccessReview names. Raises ApiError."""
     spec = {**json.loads(person.identity), field: dict(attributes)}
     review = await _review(api, REVIEWS_OF_ACCESS, "SubjectAccessReview", "authorization.k8s.io/v1", spec)
     return bool(review.get("allowed"))

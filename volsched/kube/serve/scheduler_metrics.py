@@ -1,4 +1,4 @@
-"""What the scheduler reports of its sessions, of what waits, and of its configuration."""
+"""Metrics of sessions, of waiting jobs, and of the configuration."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""TLS for a server that nobody gave a certificate: one is made when it starts, as kube-scheduler does.
+"""TLS for a server without a certificate: one is made when it starts, as kube-scheduler does.
 
-It keeps tokens from being read on the way. It does not prove to readers whom they talk to: nobody has signed it.
+It keeps tokens from being read on the way. It does not prove the server's identity: no known authority has signed it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LIFETIME: Final = timedelta(days=3650)
 
 
 def self_signed_context() -> ssl.SSLContext:
-    """Return a context that serves with a certificate of its own; the key is in memory alone, never in a file."""
+    """Return a context with a certificate of its own; the key is in memory alone, never in a file."""
     pair = Pair.made([socket.gethostname() or "volsched", "localhost"], datetime.now(UTC), LIFETIME)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2

@@ -1,7 +1,7 @@
-"""Listens for aiohttp with limits on connections: all ports of all verbs are served by this.
+"""Serves aiohttp with limits on connections: all ports of all verbs use it.
 
-A connection costs a descriptor and no more until its first byte has come: only then TLS and the HTTP parser begin. What
-an address holds and what gives way is decided in `connections`.
+A connection costs a descriptor and no more until its first byte has come: only then TLS and the HTTP parser begin.
+`connections` decides the limits.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from volsched.kube.serve.connections import (
 from volsched.kube.tasks import Tasks
 
 LOOK_SECONDS: Final = 1.0
-"""How often it is looked at who has been silent for too long."""
+"""The time between two checks for idle connections."""
 
 ACCEPTED_AT_ONCE: Final = 64
 """Connections that are taken in before others on the loop have their turn."""
@@ -73,7 +73,7 @@ class LimitedSites:
 
     @property
     def addresses(self) -> list[str]:
-        """Where it listens, each `host:port`."""
+        """Return where it listens, each `host:port`."""
         return [f"{name[0]}:{name[1]}" for name in (each.socket.getsockname() for each in self._listening)]
 
     async def start(self, listener: socket.socket, tls: ssl.SSLContext | None = None) -> None:
@@ -106,7 +106,7 @@ class LimitedSites:
 
     @web.middleware
     async def _mark(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Note that somebody waits for an answer."""
+        """Note that a request waits for an answer."""
         connection = self._asking.get(request.protocol)
         now = asyncio.get_running_loop().time
         if connection is not None:
@@ -132,7 +132,7 @@ class _Listening:
         self._tls = tls
         self._loop = asyncio.get_running_loop()
         self._opening = Tasks()
-        self._told_at = -QUIET_SECONDS
+        self._reported_at = -QUIET_SECONDS
         self._timer = self._loop.call_later(LOOK_SECONDS, self._look)
         listener.setblocking(False)
         self._loop.add_reader(listener.fileno(), self._accept)
@@ -178,11 +178,11 @@ class _Listening:
             table.add(connection)
             self._loop.add_reader(accepted.fileno(), self._open, accepted, connection)
         if table.closed.total() != before:
-            self._tell(peer, now)
+            self._report_refused(peer, now)
 
-    def _tell(self, peer: str, now: float) -> None:
-        if now - self._told_at >= QUIET_SECONDS:
-            self._told_at = now
+    def _report_refused(self, peer: str, now: float) -> None:
+        if now - self._reported_at >= QUIET_SECONDS:
+            self._reported_at = now
             table = self._site.table
             _log.warning(
                 "idle connections give way to new ones",
@@ -239,7 +239,7 @@ def _cancel(task: asyncio.Task[None]) -> None:
 
 
 class _Watched(asyncio.Protocol):
-    """Hands everything on to aiohttp's protocol, and tells when the connection is there and when it is lost."""
+    """Passes everything on to aiohttp's protocol, and reports when the connection is made and lost."""
 
     def __init__(self, site: LimitedSites, handler: RequestHandler, connection: Connection) -> None:
         self._site = site

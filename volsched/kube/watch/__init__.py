@@ -1,1 +1,1 @@
-"""What comes from the API server: lists and watches, kind by kind, up to the scheduling thread."""
+"""Input from the API server: lists and watches, kind by kind, up to the scheduling thread."""

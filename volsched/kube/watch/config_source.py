@@ -1,8 +1,8 @@
-"""Where the scheduler's configuration comes from, followed as it changes: a ConfigMap object, or a file.
+"""The source of the scheduler's configuration, followed as it changes: a ConfigMap object, or a file.
 
-Reading what the text means is somebody else's (a callable is handed in). This module notices a new text, asks for its
-meaning, hands on what holds, keeps the last good one otherwise, and lets everybody see which of the two it was: a log
-line, a metric, and for a ConfigMap an Event on the object.
+A callable reads the meaning of a text. This module notices a new text, calls it, passes on valid configurations, and
+keeps the last good one otherwise. It reports the result: a log line, a metric, and for a ConfigMap an Event on the
+object.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final, Generic, TypeVar
 
 import structlog
 
-from volsched.kube.client.client import Api
+from volsched.kube.client.rest import Api
 from volsched.kube.watch.config_state import LOADED, MISSING, REFUSED, ConfigState
 from volsched.kube.watch.informer import Informer
 from volsched.kube.watch.resources import Resource
@@ -35,11 +35,11 @@ T = TypeVar("T")
 _log = structlog.get_logger(__name__)
 
 
-class Verdicts(Generic[T]):
-    """Judges each new text: `parse` states what it means (raising ConfigError), `use` takes what holds.
+class ConfigReports(Generic[T]):
+    """Checks each new text: `parse` returns its meaning and warnings (or raises ConfigError), `use` takes a valid one.
 
-    With the meaning, `parse` returns warnings about it. `tell` takes Events, each verdict once; `target` is the object
-    that they are about, once there is one. Replicas that do not lead judge as well and are silent until `speak`.
+    `record_event` takes Events, each result once; `target` is their object, if there is one. Replicas that do not lead
+    check as well, and report nothing until `start_reporting`.
     """
 
     def __init__(
@@ -47,34 +47,34 @@ class Verdicts(Generic[T]):
         parse: Callable[[str], tuple[T, Sequence[str]]],
         use: Callable[[T], None],
         state: ConfigState,
-        tell: Callable[[RecordEvent], None],
+        record_event: Callable[[RecordEvent], None],
         *,
-        speaks: bool = True,
+        is_reporting: bool = True,
     ) -> None:
         self._parse = parse
         self._use = use
         self._state = state
-        self._tell = tell
-        self._speaks = speaks
+        self._record_event = record_event
+        self._is_reporting = is_reporting
         self._unreported: list[RecordEvent] = []
         self._text: str | None = None
         self.target: api.ConfigMap | None = None
         self.text_in_force = ""
 
-    def speak(self, told_hash: str = "") -> None:
-        """Tell what was judged last, and every verdict from now on.
+    def start_reporting(self, reported_hash: str = "") -> None:
+        """Report the last result, and every later one.
 
-        That the text with the hash `told_hash` is in force was told before, by whoever led then.
+        The former leader has reported already that the text with the hash `reported_hash` is in force.
         """
-        self._speaks = True
+        self._is_reporting = True
         unreported, self._unreported = self._unreported, []
-        if self._state.verdict == LOADED and self._state.hash == told_hash:
+        if self._state.verdict == LOADED and self._state.hash == reported_hash:
             return
-        for tell in unreported:
-            self._tell(tell)
+        for event in unreported:
+            self._record_event(event)
 
     def offer(self, text: str) -> ConfigError | None:
-        """Take a text; return what is wrong with it, None when it is in force now or nothing new."""
+        """Take a text; return its problem, None if it is in force now or nothing new."""
         if text == self._text:
             return None
         self._text = text
@@ -102,7 +102,7 @@ class Verdicts(Generic[T]):
         return None
 
     def refuse(self, error: ConfigError) -> None:
-        """Note that there is no text to judge where one should be; the same again is no news."""
+        """Note that the text is missing; the same again is no news."""
         if self._state.verdict == MISSING and self._state.problem == str(error):
             return
         self._text = None
@@ -125,17 +125,17 @@ class Verdicts(Generic[T]):
             return
         meta = self.target.metadata
         name, uid, action = meta.name, meta.uid, "LoadConfiguration"
-        tell = RecordEvent("ConfigMap", "v1", meta.namespace, name, uid, kind, reason, message, action, each=True)
-        if self._speaks:
-            self._tell(tell)
+        event = RecordEvent("ConfigMap", "v1", meta.namespace, name, uid, kind, reason, message, action, each=True)
+        if self._is_reporting:
+            self._record_event(event)
         else:
-            self._unreported.append(tell)
+            self._unreported.append(event)
 
 
 class FileSource(Generic[T]):
     """A configuration in a file. A file that is replaced by rename, or behind a link that is switched, is followed."""
 
-    def __init__(self, path: str, verdicts: Verdicts[T], poll: float = POLL_SECONDS) -> None:
+    def __init__(self, path: str, verdicts: ConfigReports[T], poll: float = POLL_SECONDS) -> None:
         self._path = Path(path)
         self._verdicts = verdicts
         self._poll = poll
@@ -188,7 +188,7 @@ class ConfigMapSource(Generic[T]):
         namespace: str,
         name: str,
         pick: Callable[[Mapping[str, str]], str | None],
-        verdicts: Verdicts[T],
+        verdicts: ConfigReports[T],
     ) -> None:
         self._name = f"{namespace}/{name}"
         self._pick = pick

@@ -1,4 +1,4 @@
-"""How the configuration of a process stands: what is in force, and what became of the newest text."""
+"""The state of a process's configuration: the one in force, and the result of the newest text."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ConfigState:
 
     @property
     def valid(self) -> bool:
-        """Whether the newest configuration is the one in force."""
+        """True if the newest configuration is the one in force."""
         return self.verdict == LOADED
 
     def judge(self, verdict: str, newest: str, problem: str = "") -> None:

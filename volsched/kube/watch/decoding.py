@@ -1,7 +1,7 @@
-"""Reads what the API server sends of one kind: pages of a list, and lines of a watch.
+"""Decodes one kind from the API server: pages of a list, and lines of a watch.
 
-Objects are decoded straight into the structs of `model.api`. One that cannot be read is an object still, of which only
-is known who it is; an answer that is no JSON is a failure.
+Objects are decoded straight into the structs of `model.api`. An unreadable object still has its identity; an answer
+that is no JSON is a failure.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 import structlog
 
-from volsched.kube.client.client import parsed
+from volsched.kube.client.rest import parsed
 from volsched.kube.errors import ApiError
 from volsched.kube.watch.resources import Resource
 from volsched.model import api
@@ -32,7 +32,7 @@ class WatchEvent(msgspec.Struct, Generic[T], gc=False):
 
 
 class Unread(api.ApiObject, frozen=True):
-    """Who an object is that cannot be read otherwise, why not (`field`, `message`), and where it runs, if it does."""
+    """The identity of an unreadable object, the reason (`field`, `message`), and its node, if it has one."""
 
     field: str = ""
     message: str = ""
@@ -72,7 +72,7 @@ class KindReader:
             raise ApiError(0, "Broken", f"a page is not JSON: {error}") from error
 
     def _odd_page(self, raw: Any) -> Page[Any]:
-        """Read a page of which something is not as expected, most likely an object."""
+        """Read a page with something unexpected, most likely an object."""
         try:
             items = [self._repaired(item) for item in raw.get("items") or ()]
             return Page(msgspec.convert(raw.get("metadata") or {}, ListMeta), items)
@@ -80,7 +80,7 @@ class KindReader:
             raise ApiError(0, "Broken", f"a page is no list: {error}") from error
 
     def events(self, lines: bytes) -> Iterator[WatchEvent[Any]]:
-        """Yield the events of whole lines; raises ApiError when one is an error, after those before it."""
+        """Yield the events of whole lines; raises ApiError after the events before an error line."""
         try:
             events = self._decoder.decode_lines(lines)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -126,7 +126,7 @@ class KindReader:
 
 
 def _node_of(raw: Any) -> str:
-    """Return where a pod runs of which nothing is known to be right; empty for one that holds nothing on a node."""
+    """Return the node of an unchecked pod; empty if it holds nothing on a node."""
     spec, status = (raw.get(name) if isinstance(raw, dict) else None for name in ("spec", "status"))
     node = spec.get("nodeName") if isinstance(spec, dict) else None
     has_ended = isinstance(status, dict) and status.get("phase") in ("Succeeded", "Failed")

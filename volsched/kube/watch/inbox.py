@@ -1,8 +1,8 @@
-"""Where changes wait for the scheduling thread.
+"""The inbox: changes that wait for the scheduling thread.
 
 Any thread may put changes in; one thread takes them out. Waking waits a little after the first change, so that a burst
 (a gang being created, a node pool coming up) becomes one session and not fifty; the wait is bounded, so that a steady
-stream does not put sessions off.
+stream does not delay sessions for ever.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FULL: Final = 20_000
 """Changes. A first list can come in faster than it is taken in, and objects weigh ten times what is kept of them."""
 
 FULL_KIB: Final = 64 << 10
-"""Of the objects in them, by the estimate of whoever puts them in: some objects weigh as much as a thousand others."""
+"""The estimated KiB of waiting objects, above which senders should pause: some weigh as much as a thousand others."""
 
 
 class Inbox:
@@ -34,12 +34,12 @@ class Inbox:
 
     @classmethod
     def settling(cls, seconds: float) -> Inbox:
-        """Return one in which each first change waits this long for others; with 0 only until its burst is over."""
+        """Return an inbox in which the first change waits this long for others; with 0 only until its burst is over."""
         return cls(seconds, seconds) if seconds > 0 else cls()
 
     def __init__(self, quiet: float = QUIET_SECONDS, longest: float = LONGEST_SECONDS) -> None:
         self._batches: deque[tuple[Sequence[Change], int]] = deque()
-        self._bell = threading.Event()
+        self._wake_event = threading.Event()
         self._quiet = quiet
         self._longest = longest
         self.received = 0
@@ -57,15 +57,15 @@ class Inbox:
             self.received += len(changes)
             self._kib_received += kib
             if wake:
-                self._bell.set()
+                self._wake_event.set()
 
     def wake(self) -> None:
         """Let the waiting thread go on although nothing has changed."""
-        self._bell.set()
+        self._wake_event.set()
 
     def wait(self, timeout: float) -> bool:
-        """Wait until something has come (and its burst is over) or `timeout` seconds are over; tell which."""
-        if not self._bell.wait(max(0.0, timeout)):
+        """Wait for changes (and the end of their burst) or for `timeout` seconds; return True if there are any."""
+        if not self._wake_event.wait(max(0.0, timeout)):
             return False
         deadline = time.monotonic() + self._longest
         while time.monotonic() < deadline:
@@ -77,7 +77,7 @@ class Inbox:
 
     def take(self) -> list[Change]:
         """Return everything that has come since this was last called, in order."""
-        self._bell.clear()
+        self._wake_event.clear()
         taken: list[Change] = []
         while self._batches:
             changes, kib = self._batches.popleft()
@@ -92,9 +92,9 @@ class Inbox:
 
     @property
     def is_full(self) -> bool:
-        """Whether so much waits that whoever can should hold more back."""
+        """True if so many changes wait that senders should hold more back."""
         return self.received - self.taken > FULL or self._kib_received - self._kib_taken > FULL_KIB
 
     def __len__(self) -> int:
-        """How many changes wait, roughly."""
+        """Return the rough number of waiting changes."""
         return self.received - self.taken

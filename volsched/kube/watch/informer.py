@@ -1,12 +1,12 @@
-"""Follows one kind of object: lists it, watches it, and reports changes, through whatever happens to the connection.
+"""Follows one kind of object: lists it, watches it, and reports changes, through all failures of the connection.
 
-What it must get right, and what client libraries get wrong: an object that was deleted while nobody was looking is
-reported as gone after the next list; a watch that is silent is left after a while and resumed where it was; an
-expired version means listing again, not stopping; an answer that is no JSON is a failure, not an event. Objects are
-decoded whole network chunks at a time, and nothing of a chunk is kept.
+Client libraries get these cases wrong: an object that was deleted during an interruption is reported as gone after the
+next list; a silent watch is closed after a while and resumed where it was; an expired version means listing again, not
+stopping; an answer that is no JSON is a failure, not an event. Objects are decoded whole network chunks at a time, and
+chunks are not kept.
 
-The list comes as a stream of events where the server can do that (`sendInitialEvents`), so that neither side holds it
-in memory; elsewhere it comes in pages.
+The list comes as a stream of events if the server supports that (`sendInitialEvents`), so that neither side holds it in
+memory; otherwise it comes in pages.
 
 The informer is one class: a state machine of one connection, whose states share its cache and its version.
 """
@@ -23,35 +23,37 @@ from typing import Final
 import structlog
 
 from volsched.kube.client.backoff import Backoff
-from volsched.kube.client.client import Api
+from volsched.kube.client.rest import Api
 from volsched.kube.errors import TOO_LARGE, ApiError
 from volsched.kube.watch.decoding import KindReader, Unread, WatchEvent
 from volsched.kube.watch.resources import Resource, Trim, trim_nothing
 from volsched.model import api
-from volsched.model.changes import Change, Gone, Put, Unreadable
+from volsched.model.changes import Change, Deleted, Put, Unreadable
 
 SILENCE_SECONDS: Final = 75.0
-"""A watch that is silent for this long is left: the server sends a bookmark every minute."""
+"""The longest silence of a watch before it is closed: the server sends a bookmark every minute."""
 
 BOOKMARK_SECONDS: Final = 60.0
 BLIND_SECONDS: Final = 150.0
-"""Who has heard nothing of a kind for this long, not even a bookmark, does not know what there is any more."""
+"""The longest time without news of a kind, not even a bookmark, before the known state counts as outdated."""
 
 WATCH_SECONDS: Final = (300, 600)
-"""The server is asked to end a watch after a random time between these, so that watches spread over its replicas."""
+"""Bounds of the random time after which the server ends a watch, so that watches spread over its replicas."""
 
 PAGE: Final = 500
 """Objects in one page of a list."""
 
 LONGEST_PAUSE_SECONDS: Final = 5.0
-"""Between two tries after failures; a dozen watches that knock so often burden nobody, and an outage ends for us soon
-after it ends."""
+"""The time between two tries after failures.
+
+It is short: a dozen watches do not burden the server, and an outage ends for us soon after it ends.
+"""
 
 MISSING_PAUSE_SECONDS: Final = 2.0
-"""How often to look whether the server has a kind by now without which nothing goes on."""
+"""The time between two checks for a required kind that the server does not have yet."""
 
 SHORT_WATCH_SECONDS: Final = 1.0
-"""A watch that ended sooner than this and brought nothing counts as a failure, or the loop would run hot."""
+"""A watch that ended sooner than this without events counts as a failure, or the loop would run hot."""
 
 FULL_PAUSE_SECONDS: Final = 0.01
 CATCH_UP_SILENCE_SECONDS: Final = 5.0
@@ -108,22 +110,22 @@ class Informer:
 
     @property
     def count(self) -> int:
-        """How many objects are known."""
+        """Return how many objects are known."""
         return len(self._known)
 
     @property
     def unreadable(self) -> int:
-        """How many objects could not be read."""
+        """Return how many objects could not be read."""
         return self._reader.unreadable
 
     @property
     def is_blind(self) -> bool:
-        """Whether nothing was heard of this kind for so long that what is known cannot be relied on."""
+        """True if there was no news of this kind for so long that the known state may be outdated."""
         return time.monotonic() - self._heard_at > BLIND_SECONDS
 
     @property
     def version(self) -> str:
-        """The resource version up to which everything is known; empty before the first list."""
+        """Return the resource version up to which everything is known; empty before the first list."""
         return self._version
 
     # -- the loop -------------------------------------------------------------------------------------------------
@@ -167,10 +169,10 @@ class Informer:
             self._reading.cancel()
 
     async def history_lost(self) -> str:
-        """Return what is wrong when the newest version of the server is older than what we have seen; else nothing.
+        """Return a problem if the newest version of the server is older than one we have seen; else nothing.
 
-        That is so when the server's store was put back to an earlier state. A watch does not tell: the server waits
-        until it has reached the version from which it is to go on, and is silent. Raises ApiError.
+        That happens when the server's store was put back to an earlier state. A watch does not show it: the server
+        waits until it has reached the version from which it is to go on, and is silent. Raises ApiError.
         """
         seen = self._version
         if not seen:
@@ -236,7 +238,7 @@ class Informer:
             _log.warning("watch failed", resource=plural, error=str(error), retry_in=round(wait, 2))
 
     async def _is_absent(self) -> bool:
-        """Whether an optional kind that may not be read is not there anyway: the server looks at rights first."""
+        """True if an optional kind that we may not read does not exist anyway: the server checks rights first."""
         if not self.resource.optional:
             return False
         try:
@@ -246,7 +248,7 @@ class Informer:
         return all(entry.get("name") != self.resource.plural for entry in listed.get("resources") or ())
 
     async def _wait_for_kind(self) -> None:
-        """Go on without a kind that the server does not have (any more), or report what is missing."""
+        """Go on without a kind that the server does not have (any more), or report that it is missing."""
         self._version = ""
         resource = self.resource
         if not self.absent:
@@ -269,7 +271,7 @@ class Informer:
     # -- list -----------------------------------------------------------------------------------------------------
 
     async def _list(self) -> None:
-        """Get everything that is there, by a stream if possible, and follow the stream when it goes on."""
+        """List everything, as a stream if possible, and follow the stream if it goes on."""
         if self._in_pages:
             await self._list_pages()
             return
@@ -358,7 +360,7 @@ class Informer:
             await asyncio.sleep(FULL_PAUSE_SECONDS)
 
     def _take(self, lines: bytes) -> None:
-        """Take in whole lines, and hand over what they state even if one of them is an error."""
+        """Take in whole lines, and pass on their events even if one of them is an error."""
         self._heard()
         changes: list[Change] = []
         try:
@@ -416,12 +418,12 @@ class Informer:
         whose = (resource.kind, resource.group_version, meta.namespace, meta.name, meta.uid)
         return Unreadable(*whose, found.field, found.message, found.node)
 
-    def _forget(self, key: str) -> Gone:
+    def _forget(self, key: str) -> Deleted:
         namespace, _, name = key.rpartition("/")
-        return Gone(self.resource.kind, namespace, name, self._known.pop(key))
+        return Deleted(self.resource.kind, namespace, name, self._known.pop(key))
 
     def _emit(self, changes: list[Change]) -> None:
-        """Hand changes over; what fails over one ends with that one."""
+        """Pass on changes; a failure over one ends with that one."""
         if not changes:
             return
         self.changes += len(changes)
@@ -460,7 +462,7 @@ def unlisted(informers: Sequence[Informer]) -> str:
 
 
 def unheard(informers: Sequence[Informer]) -> str:
-    """Return of which kinds nothing was heard for long, empty when of none."""
+    """Return the kinds without news for long, empty if there are none."""
     blind = [informer.resource.plural for informer in informers if informer.is_blind]
     return f"nothing heard for {BLIND_SECONDS:g}s: {', '.join(dict.fromkeys(blind))}" if blind else ""
 
@@ -470,7 +472,7 @@ def _now() -> float:
 
 
 def _is_newer(version: str, than: str) -> bool:
-    """Whether an event is news; versions of one kind are comparable numbers, and what is no number is taken as news."""
+    """True if an event is news; versions of one kind are comparable numbers, and other versions count as news."""
     try:
         return int(version) > int(than)
     except ValueError:
@@ -478,5 +480,5 @@ def _is_newer(version: str, than: str) -> bool:
 
 
 def _is_refusal_to_stream(error: ApiError) -> bool:
-    """Whether a server does not know `sendInitialEvents`, or does not get on with it."""
+    """True if a server does not support `sendInitialEvents`."""
     return error.status in (400, 422) or error.reason == "Timeout"

@@ -1,4 +1,4 @@
-"""Everything that there is of some kinds, read once: for verbs that show what is and do not follow it."""
+"""All objects of some kinds, read once: for verbs that show a state and do not follow it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import msgspec
 
-from volsched.kube.client.client import Api, parsed
 from volsched.kube.client.credentials import Source
+from volsched.kube.client.rest import Api, parsed
 from volsched.kube.errors import ApiError
 from volsched.kube.watch.decoding import Page
 from volsched.kube.watch.informer import page_of
@@ -18,8 +18,8 @@ from volsched.kube.watch.resources import Resource
 from volsched.kube.watch.schemas import dropped_of_queues
 from volsched.kube.watch.served_kinds import ServedKind, as_served
 from volsched.model import api
+from volsched.model.api import native_groups as native
 from volsched.model.errors import ObjectError
-from volsched.model.native import api as native
 
 AT_ONCE: Final = 4
 """Kinds that are listed at the same time."""
@@ -38,10 +38,10 @@ def _whatever(_kind: str, found: Sequence[api.ApiObject]) -> Sequence[api.ApiObj
 
 @dataclass(slots=True)
 class Listing:
-    """What was read, in the order of the kinds, by namespace and name; and what cannot be read, which is left out.
+    """The objects by kind, then by namespace and name; unreadable ones are left out and listed.
 
-    ``dropped`` are the fields of Queues that the server does not keep, None when that was not asked or cannot be told.
-    What it holds is not in its ``repr``: ``asyncio.run`` ends with that of the result, of which it makes nothing.
+    ``dropped`` are the fields of Queues that the server does not keep, None if that is not known. Its ``repr`` is
+    short: ``asyncio.run`` ends with the ``repr`` of the result.
     """
 
     server: str = ""
@@ -59,10 +59,10 @@ def read_cluster(source: Source, kinds: Sequence[Resource | ServedKind]) -> List
 
 
 def read_names(source: Source, resources: Sequence[Resource], seconds: float) -> list[tuple[str, str]]:
-    """Return namespace and name of the first objects of some kinds, of each as many as one page has.
+    """Return namespace and name of the first objects of some kinds, at most one page of each.
 
-    A kind that the server does not have has none. Raises CredentialsError, ApiError, and TimeoutError when it takes
-    longer than so many seconds.
+    A kind that the server does not have has none. Raises CredentialsError, ApiError, and TimeoutError after so many
+    seconds.
     """
     return asyncio.run(asyncio.wait_for(_names(source, resources), seconds))
 
@@ -107,7 +107,7 @@ async def listed(server: Api, kinds: Sequence[Resource | ServedKind], sieve: Sie
 
 
 async def _list_all(server: Api, resources: Sequence[Resource], listing: Listing, sieve: Sieve) -> None:
-    """List kinds some at a time; the objects are in the order of the kinds all the same."""
+    """List a few kinds at a time; the objects are in the order of the kinds all the same."""
     turns = asyncio.Semaphore(AT_ONCE)
     parts = [Listing(listing.server) for _ in resources]
 
@@ -140,7 +140,7 @@ async def _list(server: Api, resource: Resource, listing: Listing, sieve: Sieve)
 
 
 def _can_be_without(resource: Resource, error: ApiError) -> bool:
-    """Whether a kind has no objects then. Workloads only name queues: who may not read them goes on without."""
+    """True if a kind may be left out. Workloads only name queues: readers without the right go on without."""
     return (error.status == 404 and resource.optional) or (error.status == 403 and resource.kind == native.WORKLOAD)
 
 
@@ -173,7 +173,7 @@ async def _pages(server: Api, resource: Resource, listing: Listing, sieve: Sieve
 
 
 def _page(resource: Resource, body: bytes, listing: Listing) -> tuple[list[api.ApiObject], str]:
-    """Return the objects of a page and how it goes on: decoded straight into structs where all of it can be."""
+    """Return the objects of a page and its continuation, decoded straight into structs if possible."""
     try:
         page = msgspec.json.decode(body, type=Page[resource.struct])  # type: ignore[name-defined]
     except (msgspec.DecodeError, UnicodeError):

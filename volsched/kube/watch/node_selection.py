@@ -1,20 +1,20 @@
-"""Which nodes a scheduler sees, where it is to see only some (`--node-selector`, as Volcano's scheduler has it)."""
+"""The nodes that a scheduler sees, if it is to see only some (`--node-selector`, as Volcano's scheduler has it)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
 from volsched.model import api
-from volsched.model.changes import Change, Gone, Put
+from volsched.model.changes import Change, Deleted, Put
 
 Label = tuple[str, str]
 
 
 class NodeSelection:
-    """Lets through nodes that have one of the labels, every node when there are none, and all other changes.
+    """Passes nodes that have one of the labels, every node without labels, and all other changes.
 
-    A node that loses its last such label is gone. Of a node that was never seen nothing is told, so that its
-    heartbeats cost no session.
+    A node that loses its last such label is reported as gone. An unseen node is not reported, so its heartbeats cost no
+    session.
     """
 
     def __init__(self, labels: Iterable[Label]) -> None:
@@ -39,4 +39,4 @@ class NodeSelection:
             yield change
         elif meta.name in self._seen:
             self._seen.discard(meta.name)
-            yield Gone("Node", "", meta.name, meta.uid)
+            yield Deleted("Node", "", meta.name, meta.uid)

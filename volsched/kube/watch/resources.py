@@ -15,14 +15,14 @@ GROUP_NAME_ANNOTATION: Final = "scheduling.k8s.io/group-name"
 VOLCANO: Final = "scheduling.volcano.sh/v1beta1"
 
 SOON_SECONDS: Final = 10.0
-"""How often to look whether the server has an optional kind by now that may be installed at any time."""
+"""The time between two checks for an optional kind that may be installed at any time."""
 
 AFTER_RESTART_SECONDS: Final = 60.0
 """The same for a kind that the server only has when it was started so."""
 
 
 Trim = Callable[[str, api.ApiObject], None]
-"""Takes out of an object of a kind, which was just decoded and nobody else has, what is not to be kept."""
+"""Drops the parts that are not kept from a newly decoded object without other users."""
 
 
 def trim_nothing(_kind: str, _found: api.ApiObject) -> None:
@@ -55,12 +55,12 @@ class Resource:
 
     @property
     def discovery_path(self) -> str:
-        """The path that lists the kinds of this group and version; everybody may read it."""
+        """Return the path that lists the kinds of this group and version; everybody may read it."""
         return f"{'/api/' if '/' not in self.group_version else '/apis/'}{self.group_version}"
 
     @property
     def path(self) -> str:
-        """The path of the collection."""
+        """Return the path of the collection."""
         inside = f"/namespaces/{self.namespace}" if self.namespace else ""
         return f"{self.discovery_path}{inside}/{self.plural}"
 

@@ -1,9 +1,8 @@
-"""What the API server keeps of custom objects, by its own OpenAPI document.
+"""The fields of custom objects that the API server keeps, by its own OpenAPI document.
 
-A CustomResourceDefinition that has no place for a field drops it from every object. Who applies the object on the
-server's side, or with kubectl's own checks, is refused; any other client loses the field without a word, and the object
-shows no trace of it. So it is the schema that is looked at. Every user that has proved who it is may read that (the
-ClusterRole system:discovery), so no right is needed for it.
+A CustomResourceDefinition without a field drops it from every object. Server-side apply, and kubectl's own checks,
+refuse such an object; other clients lose the field silently, and the object shows no trace of it. So the schema is
+read. Every authenticated user may read it (the ClusterRole system:discovery), so no right is needed.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Any, Final
 
 import structlog
 
-from volsched.kube.client.client import Api
+from volsched.kube.client.rest import Api
 from volsched.kube.errors import ApiError
 from volsched.model.changes import DroppedFields
 
@@ -22,7 +21,7 @@ OPEN: Final = "x-kubernetes-preserve-unknown-fields"
 KINDS: Final = "x-kubernetes-group-version-kind"
 QUEUES: Final = "scheduling.volcano.sh/v1beta1"
 QUEUE_FIELDS: Final = ("spec.dra",)
-"""Fields of a Queue that decide something and that the CRD of somebody else lacks."""
+"""Fields of a Queue that decide something and that a foreign CRD may lack."""
 
 LOOK_AGAIN_SECONDS: Final = 300.0
 """A CRD is rarely changed; the document has some 80 KB."""
@@ -31,7 +30,7 @@ _log = structlog.get_logger(__name__)
 
 
 async def follow_queue_schema(api: Api, report: Callable[[DroppedFields], None]) -> None:
-    """Report which fields of Queues the API server drops, now and whenever that changes; does not return."""
+    """Report which fields of Queues the API server drops, now and after each change; does not return."""
     known: frozenset[str] | None = None
     while True:
         dropped = await dropped_of_queues(api)
@@ -44,7 +43,7 @@ async def follow_queue_schema(api: Api, report: Callable[[DroppedFields], None])
 
 
 async def dropped_of_queues(api: Api) -> frozenset[str] | None:
-    """Return the fields of Queues that the API server drops; None while it cannot be told."""
+    """Return the fields of Queues that the API server drops; None while it is not known."""
     try:
         document = await api.get(f"/openapi/v3/apis/{QUEUES}", "openapi")
     except ApiError as error:
@@ -67,7 +66,7 @@ def schema_of(document: Any, kind: str) -> Mapping[str, Any] | None:
 
 
 def keeps(schema: Mapping[str, Any], path: Sequence[str]) -> bool:
-    """Whether an object of this schema keeps a field: every step of its path is declared, or anything is kept."""
+    """True if an object of this schema keeps a field: every step of its path is declared, or anything is kept."""
     for step in path:
         if schema.get(OPEN) or schema.get("additionalProperties"):
             return True

@@ -1,8 +1,8 @@
-"""Follows a kind that the API server has in one of several versions, or not at all, and not for ever so.
+"""Follows a kind that the API server has in one of several versions, or not at all, or not for ever.
 
-Kubernetes' own PodGroups are served behind gates, as alpha in one release and as beta in the next, and go and come with
-a restart of the API server. Which version there is states the list of resources of each; the group's preferred version
-does not tell. Where nobody serves the kind that costs a look a minute, and no word.
+Kubernetes' own PodGroups are served behind gates, as alpha in one release and as beta in the next, and come and go with
+a restart of the API server. The list of resources of each version tells which version there is; the group's preferred
+version does not. Without the kind this costs a request a minute, and no log line.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Any, Final
 
 import structlog
 
-from volsched.kube.client.client import Api
+from volsched.kube.client.rest import Api
 from volsched.kube.errors import ApiError
 from volsched.kube.watch.decoding import KindReader
 from volsched.kube.watch.informer import Informer, Sink
 from volsched.kube.watch.resources import AFTER_RESTART_SECONDS, Resource, Trim, trim_nothing
 from volsched.model import api
+from volsched.model.api import native_groups as native
 from volsched.model.changes import KindServed
-from volsched.model.native import api as native
 
 SHARED_SECONDS: Final = 5.0
 
@@ -32,7 +32,7 @@ _log = structlog.get_logger(__name__)
 class ServedKind:
     """A kind, and the struct of its objects in each group and version, the preferred one first.
 
-    ``needs`` are the resources that must be there for a version to be of use, beside the kind itself.
+    ``needs`` are the resources that a version must have beside the kind itself.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ WORKLOADS: Final = ServedKind(native.WORKLOAD, "workloads", dict.fromkeys(native
 
 
 class Discovery:
-    """What resources the server has of a group, by version: those who ask in the same moment share one look."""
+    """The resources of the server's groups, by version: callers at the same moment share one request."""
 
     def __init__(self, api_server: Api, group: str) -> None:
         self._api = api_server
@@ -74,7 +74,7 @@ class Discovery:
             return self._found
 
     async def version(self, served: ServedKind) -> str:
-        """Return the first version that the server has with all that is needed; empty when it has none."""
+        """Return the first version with all needed resources; empty without one."""
         there = await self.resources()
         return next((version for version in served.structs if served.needs <= there.get(version, frozenset())), "")
 
@@ -97,7 +97,7 @@ class Discovery:
 
 
 async def as_served(api_server: Api, kinds: Iterable[Resource | ServedKind]) -> list[Resource]:
-    """Return kinds in the versions that the server has; those that it has in none are left out. Raises ApiError."""
+    """Return kinds in the versions that the server has; missing kinds are left out. Raises ApiError."""
     discovery, found = Discovery(api_server, native.GROUP), []
     for kind in kinds:
         if isinstance(kind, Resource):
@@ -108,7 +108,7 @@ async def as_served(api_server: Api, kinds: Iterable[Resource | ServedKind]) -> 
 
 
 class ServedInformer(Informer):
-    """An informer that finds out which version to follow, and again whenever the server does not have it any more."""
+    """An informer that finds the version to follow, and again whenever the server does not have it any more."""
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class ServedInformer(Informer):
         self._followed = ""
 
     async def _once(self) -> None:
-        """Read one watch to its end, of the version that there is; raises ApiError (404) when there is none."""
+        """Read one watch to its end, of the present version; raises ApiError (404) without one."""
         if not self._version:
             found = await self._discovery.version(self._served)
             if found != self._followed:
@@ -150,7 +150,7 @@ class ServedInformer(Informer):
         self._sink((KindServed(self._served.kind, version),))
 
     async def _wait_for_kind(self) -> None:
-        """Go on without a kind that the server does not have; one that it had a moment ago is looked for at once."""
+        """Go on without a kind that the server does not have; a kind that just disappeared is checked again at once."""
         had_it = bool(self._version)
         self._forget_all()
         if had_it:

@@ -1,1 +1,1 @@
-"""What goes to the API server: bindings and evictions first, then statuses and Events."""
+"""Writes to the API server: bindings and evictions first, then statuses and Events."""

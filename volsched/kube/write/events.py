@@ -1,12 +1,12 @@
 """Events on the objects of users. Bindings go first, and no message is repeated.
 
-Why a pod waits matters more than where it went. So when too many Events wait, `Scheduled` is left out first, and is
+Why a pod waits matters more than where it went. So when too many Events wait, `Scheduled` is dropped first, and is
 counted. A refusal is replaced by a later one on the same object, and ends with the object. It is dropped only when tens
-of thousands wait before it. Namespaces take turns. Verdicts on the configuration do not replace one another. The same
-words on the same object count up the present Event; new words come at growing intervals. A scheduler without any rights
-to Events schedules all the same.
+of thousands wait before it. Namespaces take turns. Events about the configuration do not replace one another. The same
+message on the same object counts up the present Event; new messages come at growing intervals. A scheduler without any
+rights to Events schedules all the same.
 
-``Events`` is one class: what waits, what was told and what was refused are one queue, with one budget.
+``Events`` is one class: waiting, written and refused Events are one queue, with one budget.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ import msgspec
 import structlog
 
 from volsched.kube.client.backoff import Backoff
-from volsched.kube.client.client import JSON, MERGE_PATCH, Api, path_segment
+from volsched.kube.client.rest import JSON, MERGE_PATCH, Api, path_segment
 from volsched.kube.errors import ApiError, FenceError
 from volsched.kube.fence import Fence
 from volsched.kube.tasks import Tasks
-from volsched.kube.write.bucket import TokenBucket
-from volsched.kube.write.due import DelayingQueue
+from volsched.kube.write.delaying_queue import DelayingQueue
+from volsched.kube.write.throttle import TokenBucket
 from volsched.model.plan import RecordEvent
 from volsched.model.values.bounded import Bounded, Size
 from volsched.model.values.in_turns import InTurns
@@ -47,18 +47,20 @@ WAITING_LIMIT: Final = 65536
 """Other Events that may wait; those that have waited longest are dropped then."""
 
 REMEMBERED: Final = 16384
-"""Objects of which it is remembered what was stated last, until they are gone."""
+"""The most objects whose last Event is remembered, until they are gone."""
 
 REMEMBERED_OF_ONE: Final = 64
-"""Reasons of one object of which it is remembered; some count by their message."""
+"""The most remembered reasons of one object; some count by their message."""
 
 QPS: Final = 100.0
 BURST: Final = 200
 IN_FLIGHT: Final = 4
 WRITE_TIMEOUT_SECONDS: Final = 10.0
 SCHEDULED_PER_SECOND: Final = 10.0
-"""So many `Scheduled` Events are sent beside all other Events and bindings: refusals and bindings of one team must not
-delay the Events of another."""
+"""The rate of `Scheduled` Events beside all other Events and bindings.
+
+Refusals and bindings of one team must not delay the Events of another.
+"""
 
 SETTLE_SECONDS: Final = 1.0
 """A refusal waits this long: a pod that is bound meanwhile needs none."""
@@ -68,7 +70,7 @@ LONGEST_INTERVAL_SECONDS: Final = 300.0
 """New words about an object wait this long since the last ones, doubling each time."""
 
 QUIET_SECONDS: Final = 900.0
-"""An object about which nothing was told for this long is told about at once again."""
+"""The time without an Event after which an object's next Event is written at once."""
 
 _FORBIDDEN_PAUSES: Final = (2.0, 300.0)
 """Seconds without Events after they were refused for want of rights: at first, and at most."""
@@ -79,7 +81,7 @@ _LONGEST_PREFIX: Final = 230
 _log = structlog.get_logger(__name__)
 
 Key: TypeAlias = tuple[str, str]
-"""An object's uid and a reason; with a mark of the message where each message counts by itself."""
+"""An object's uid and a reason; with a digest of the message where each message counts by itself."""
 
 
 @dataclass(slots=True)
@@ -96,10 +98,10 @@ class _LastEvent:
 
 @dataclass(slots=True)
 class _Talk:
-    """What is to be told, `times` over: made into one Event of a fixed name, so that sending it twice does no harm."""
+    """An Event to write, `times` over, under a fixed name, so that sending it twice does no harm."""
 
-    tell: RecordEvent
-    told_at: str
+    event: RecordEvent
+    recorded_at: str
     name: str
     times: int = 1
     attempts: int = 0
@@ -107,7 +109,7 @@ class _Talk:
     backoff: Backoff = field(default_factory=lambda: Backoff(0.5, 30.0))
 
     def continues(self, before: _Talk) -> None:
-        """Stand for what was to be told before as well, under its name: a try of it may have gone through unseen."""
+        """Include an earlier waiting Event, under its name: a try of it may have succeeded unseen."""
         self.name, self.attempts, self.backoff = before.name, before.attempts, before.backoff
         self.times += before.times
 
@@ -146,7 +148,7 @@ class Events:
 
     @property
     def depth(self) -> int:
-        """How many Events wait."""
+        """Return how many Events wait."""
         return len(self._scheduled) + len(self._waiting)
 
     def tables(self) -> Mapping[str, Size]:
@@ -158,27 +160,27 @@ class Events:
             "events.said": lambda: len(self._last),
         }
 
-    def tell(self, tell: RecordEvent) -> None:
-        """Take something over that should be told."""
-        talk = _Talk(tell, _now_text(), _event_name(tell.name))
-        if tell.reason == SCHEDULED and tell.type == "Normal":
-            self._tell_where(talk)
+    def record(self, event: RecordEvent) -> None:
+        """Take an Event over, to be written."""
+        talk = _Talk(event, _now_text(), _event_name(event.name))
+        if event.reason == SCHEDULED and event.type == "Normal":
+            self._schedule_event_of_binding(talk)
         else:
-            self._tell_if_new(talk)
+            self._queue_if_new(talk)
         self._pump()
 
-    def _tell_where(self, talk: _Talk) -> None:
-        key = talk.tell.uid, talk.name
+    def _schedule_event_of_binding(self, talk: _Talk) -> None:
+        key = talk.event.uid, talk.name
         self._where[key] = talk
-        self._scheduled.put(talk.tell.namespace, key)
+        self._scheduled.put(talk.event.namespace, key)
         if len(self._scheduled) > LANE_LIMIT:
             first = self._scheduled.first_of_most()
             self._scheduled.drop(first)
             del self._where[first]
             self.dropped += 1
 
-    def _tell_if_new(self, talk: _Talk) -> None:
-        key = _key(talk.tell)
+    def _queue_if_new(self, talk: _Talk) -> None:
+        key = _key(talk.event)
         before = self._waiting.get(key)
         self._wait(key, talk)
         if before is None:
@@ -187,11 +189,11 @@ class Events:
             return
         self.suppressed += 1
         talk.not_before = before.not_before
-        if before.tell.message == talk.tell.message:
+        if before.event.message == talk.event.message:
             talk.continues(before)
 
     def cancel(self, uid: str) -> None:
-        """Do not tell what is wrong with an object any more: the pod is being bound, or it is gone."""
+        """Drop the waiting refusals of an object: the pod is being bound, or it is gone."""
         for reason in self._warnings.pop(uid, ()):
             self._drop((uid, reason))
             self.suppressed += 1
@@ -206,10 +208,10 @@ class Events:
         return self._last.get(uid, {}).get(reason)
 
     def _wait(self, key: Key, talk: _Talk) -> None:
-        """Have something wait to be told; when too much does, the namespace of which most does makes room."""
+        """Let an Event wait; if too many do, drop one of the namespace with most."""
         self._waiting[key] = talk
-        self._owned.put(talk.tell.namespace, key)
-        if talk.tell.type == "Warning":
+        self._owned.put(talk.event.namespace, key)
+        if talk.event.type == "Warning":
             self._warnings.setdefault(key[0], set()).add(key[1])
         if len(self._waiting) > WAITING_LIMIT:
             self._drop(self._owned.first_of_most())
@@ -244,14 +246,14 @@ class Events:
     # -- flow -----------------------------------------------------------------------------------------------------
 
     def _route(self, key: Key) -> None:
-        """Put what waits where it belongs: among what may be told, or what has to wait for its time."""
+        """Put a waiting Event among those to write, or among those that wait for their time."""
         talk = self._waiting.get(key)
         if talk is None or key in self._under_way:
             return
         due = max(talk.not_before, self._due(key))
         if due <= time.monotonic():
             self._later.drop(key)
-            self._ready.put(talk.tell.namespace, key)
+            self._ready.put(talk.event.namespace, key)
         else:
             self._ready.drop(key)
             self._later.put(key, due)
@@ -272,7 +274,7 @@ class Events:
         for key in list(self._later.take(now)):
             self._route(key)
         behind_binds = self._binds_waiting() > 0
-        while (self._ready or self._may_tell_where(behind_binds)) and self._may_send(behind_binds):
+        while (self._ready or self._may_write_scheduled(behind_binds)) and self._may_send(behind_binds):
             self._start_next(behind_binds)
         if self.depth:
             due = self._later.next()
@@ -280,21 +282,21 @@ class Events:
             self._timer = asyncio.get_running_loop().call_later(max(0.01, wait), self._pump)
 
     def _may_send(self, behind_binds: bool) -> bool:
-        """Take a token, if one more may be under way and the right to write is ours."""
+        """Take a token, if one more request may be under way and we have the right to write."""
         if len(self._under_way) >= (1 if behind_binds else IN_FLIGHT) or not self._fence.is_open:
             return False
         if time.monotonic() < self._paused_until:
             return False
         return self._bucket.take()
 
-    def _may_tell_where(self, behind_binds: bool) -> bool:
-        """Whether the next Event is a `Scheduled` one: where nothing else waits, and some each second else."""
+    def _may_write_scheduled(self, behind_binds: bool) -> bool:
+        """True if the next Event is a `Scheduled` one: if no other waits, else some each second."""
         if not self._scheduled:
             return False
         return not (self._ready or behind_binds) or not self._scheduled_at_least.wait()
 
     def _start_next(self, behind_binds: bool) -> None:
-        if self._may_tell_where(behind_binds):
+        if self._may_write_scheduled(behind_binds):
             self._scheduled_at_least.take()
             key = self._scheduled.take()
             talk = self._where.pop(key, None)
@@ -317,7 +319,7 @@ class Events:
     async def _send(self, key: Key, talk: _Talk) -> None:
         last = self._last_of(key)
         try:
-            if last is not None and last.digest == _digest(talk.tell.message):
+            if last is not None and last.digest == _digest(talk.event.message):
                 await self._count_up(key, last, talk)
             else:
                 await self._create(key, talk)
@@ -327,13 +329,13 @@ class Events:
             self._failed(key, talk, error)
         except Exception:
             self.dropped += 1
-            _log.exception("an Event was not written, in an unforeseen way", object=talk.tell.name)
+            _log.exception("an Event was not written, in an unforeseen way", object=talk.event.name)
         else:
             self.sent += 1
             self._forbidden.reset()
 
     async def _create(self, key: Key, talk: _Talk) -> None:
-        namespace = talk.tell.namespace or "default"
+        namespace = talk.event.namespace or "default"
         path = f"/api/v1/namespaces/{path_segment(namespace)}/events"
         try:
             await self._request("POST", path, self._body(talk, namespace), JSON)
@@ -341,21 +343,21 @@ class Events:
             if error.status != 409:
                 raise
             await self._correct(f"{path}/{talk.name}", talk)
-        if talk.tell.reason != SCHEDULED:
+        if talk.event.reason != SCHEDULED:
             before = self._last_of(key)
             fresh = before is None or time.monotonic() - before.at > QUIET_SECONDS
             interval = FIRST_INTERVAL_SECONDS if before is None or fresh else before.interval * 2
             self._remember(key, f"{path}/{talk.name}", talk, talk.times, interval)
 
     async def _correct(self, path: str, talk: _Talk) -> None:
-        """Put the count right of an Event that an earlier try made: the same may have been told again since."""
+        """Correct the count of an Event that an earlier try made: the same may have been recorded again since."""
         if talk.times > 1:
-            body = msgspec.json.encode({"count": talk.times, "lastTimestamp": talk.told_at})
+            body = msgspec.json.encode({"count": talk.times, "lastTimestamp": talk.recorded_at})
             await self._request("PATCH", path, body, MERGE_PATCH)
 
     async def _count_up(self, key: Key, last: _LastEvent, talk: _Talk) -> None:
         count = last.count + talk.times
-        body = msgspec.json.encode({"count": count, "lastTimestamp": talk.told_at})
+        body = msgspec.json.encode({"count": count, "lastTimestamp": talk.recorded_at})
         try:
             await self._request("PATCH", last.path, body, MERGE_PATCH)
         except ApiError as error:
@@ -372,7 +374,7 @@ class Events:
         reasons = self._last.recall(uid)
         if reasons is None:
             reasons = self._last[uid] = {}
-        reasons[reason] = _LastEvent(path, _digest(talk.tell.message), count, time.monotonic(), interval)
+        reasons[reason] = _LastEvent(path, _digest(talk.event.message), count, time.monotonic(), interval)
         if len(reasons) > REMEMBERED_OF_ONE:
             del reasons[next(iter(reasons))]
 
@@ -387,48 +389,53 @@ class Events:
         is_forbidden = error.status == 403 and "terminat" not in error.message
         if is_forbidden:
             self._pause(error)
-        is_scheduled = talk.tell.reason == SCHEDULED
+        is_scheduled = talk.event.reason == SCHEDULED
         if not (error.is_transient or is_forbidden) or (is_scheduled and talk.attempts >= _SCHEDULED_ATTEMPTS):
             self.dropped += 1
         elif is_scheduled:
-            self._tell_where(talk)
+            self._schedule_event_of_binding(talk)
         else:
             self._try_later(key, talk, error)
 
     def _try_later(self, key: Key, talk: _Talk, error: ApiError) -> None:
-        """Have it wait; where something newer waits already that states the same, that one stands for both."""
+        """Let it wait; if a newer equal one waits already, that one stands for both."""
         newer = self._waiting.get(key)
         if newer is None:
             talk.not_before = time.monotonic() + max(talk.backoff.next(), error.retry_after or 0.0)
             self._wait(key, talk)
-        elif newer.tell.message == talk.tell.message:
+        elif newer.event.message == talk.event.message:
             newer.continues(talk)
             newer.not_before = time.monotonic() + max(newer.backoff.next(), error.retry_after or 0.0)
 
     def _pause(self, error: ApiError) -> None:
-        """Do without Events for a while; what is to be told waits."""
+        """Write no Events for a while; they wait."""
         if self._forbidden.failures == 0:
             _log.warning("not allowed to write Events; going on without them", error=str(error))
         if time.monotonic() >= self._paused_until:
             self._paused_until = time.monotonic() + self._forbidden.next()
 
     def _body(self, talk: _Talk, namespace: str) -> bytes:
-        tell = talk.tell
-        involved = {"kind": tell.kind, "apiVersion": tell.api_version, "name": tell.name, "uid": tell.uid}
-        if tell.namespace:
-            involved["namespace"] = tell.namespace
+        recorded = talk.event
+        involved = {
+            "kind": recorded.kind,
+            "apiVersion": recorded.api_version,
+            "name": recorded.name,
+            "uid": recorded.uid,
+        }
+        if recorded.namespace:
+            involved["namespace"] = recorded.namespace
         event: dict[str, Any] = {
             "kind": "Event",
             "apiVersion": "v1",
             "metadata": {"name": talk.name, "namespace": namespace},
             "involvedObject": involved,
-            "type": tell.type,
-            "reason": tell.reason,
-            "message": truncated(visible_lines(tell.message)),
-            "action": tell.action,
+            "type": recorded.type,
+            "reason": recorded.reason,
+            "message": truncated(visible_lines(recorded.message)),
+            "action": recorded.action,
             "count": talk.times,
-            "firstTimestamp": talk.told_at,
-            "lastTimestamp": talk.told_at,
+            "firstTimestamp": talk.recorded_at,
+            "lastTimestamp": talk.recorded_at,
             "source": {"component": COMPONENT},
             "reportingComponent": COMPONENT,
             "reportingInstance": self._instance,
@@ -436,11 +443,11 @@ class Events:
         return msgspec.json.encode(event)
 
 
-def _key(tell: RecordEvent) -> Key:
-    about = tell.reason
-    if tell.each:
-        about += f" {_digest(tell.message).hex()}"
-    return tell.uid or f"{tell.kind}/{tell.namespace}/{tell.name}", about
+def _key(recorded: RecordEvent) -> Key:
+    about = recorded.reason
+    if recorded.each:
+        about += f" {_digest(recorded.message).hex()}"
+    return recorded.uid or f"{recorded.kind}/{recorded.namespace}/{recorded.name}", about
 
 
 def _event_name(name: str) -> str:

@@ -1,7 +1,7 @@
-"""Carries out what sessions decide: steps come from the scheduling thread and go into lanes on the I/O loop.
+"""Carries out the steps of sessions: they come from the scheduling thread and go into lanes on the I/O loop.
 
-Bindings and evictions go into their lane at once. Whatever is to be written or told besides may be tens of thousands of
-steps after one session; those go into their lanes some at a time, and the loop does other work in between.
+Bindings and evictions go into their lane at once. Statuses and Events may be tens of thousands after one session; they
+go into their lanes some at a time, and the loop does other work in between.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from typing import Final, TypeGuard
 
 import structlog
 
-from volsched.kube.client.client import Api
+from volsched.kube.client.rest import Api
 from volsched.kube.fence import Fence
-from volsched.kube.write.binder import IN_FLIGHT, Binder
 from volsched.kube.write.events import Events
-from volsched.kube.write.preparations import Preparations
+from volsched.kube.write.pod_writer import IN_FLIGHT, PodWriter, Preparations
 from volsched.kube.write.resource_claims import ResourceClaims
 from volsched.kube.write.statuses import Statuses
 from volsched.kube.write.views import Views
@@ -43,7 +42,7 @@ AT_ONCE: Final = 500
 """Statuses and Events that are taken over before other work of the loop has its turn."""
 
 EVENTS_SECONDS: Final = 1.0
-"""How long Events may take at the end."""
+"""The time for Events at the end."""
 
 _log = structlog.get_logger(__name__)
 
@@ -51,8 +50,8 @@ _log = structlog.get_logger(__name__)
 class ClusterExecutor:
     """An `Executor` that writes to the API server. Made on the I/O loop; `execute` may be called from any thread.
 
-    Bindings and evictions come first, statuses and Events when there is time. What came of them reaches the mirror
-    through `report`.
+    Bindings and evictions come first, statuses and Events when there is time. Results reach the mirror through
+    `report`.
     """
 
     def __init__(
@@ -72,11 +71,11 @@ class ClusterExecutor:
         self._called = False
         self._report = report
         self._stopped = False
-        self.events = Events(api, fence, lambda: self.binder.waiting)
-        self.statuses = Statuses(api, fence, views, report, lambda: self.binder.waiting)
+        self.events = Events(api, fence, lambda: self.pod_writer.waiting)
+        self.statuses = Statuses(api, fence, views, report, lambda: self.pod_writer.waiting)
         self.claims = ResourceClaims(api, fence, views, report, self._take)
         self.volumes = Volumes(api, fence, views)
-        self.binder = Binder(
+        self.pod_writer = PodWriter(
             api,
             fence,
             views,
@@ -89,8 +88,8 @@ class ClusterExecutor:
 
     @property
     def backlog(self) -> int:
-        """How many bindings and evictions are not done yet; may be read from any thread."""
-        return self.binder.backlog + len(self._urgent)
+        """Return how many bindings and evictions are not done yet; for any thread."""
+        return self.pod_writer.backlog + len(self._urgent)
 
     def execute(self, steps: Sequence[PlanStep]) -> None:
         """Take steps over for execution, without waiting for them."""
@@ -106,31 +105,31 @@ class ClusterExecutor:
 
     def forget(self, uid: str) -> None:
         """Forget everything about an object that is no longer there."""
-        self.binder.forget_pod(uid)
+        self.pod_writer.forget_pod(uid)
         self.statuses.forget(uid)
         self.events.forget(uid)
 
     def placed(self, uid: str) -> None:
         """Forget what was kept of a pod while it waited for a node: it has one."""
-        self.binder.forget_pod(uid)
+        self.pod_writer.forget_pod(uid)
         self.statuses.forget(uid)
 
     def tables(self) -> Mapping[str, Size]:
         """Return the sizes of what is kept here and in the lanes."""
         incoming = {"executor.incoming": lambda: len(self._urgent) + len(self._others) + len(self._bound)}
-        parts = (self.binder, self.statuses, self.events, self.claims)
+        parts = (self.pod_writer, self.statuses, self.events, self.claims)
         return incoming | {name: size for part in parts for name, size in part.tables().items()}
 
     async def drain(self, timeout: float) -> bool:  # noqa: ASYNC109 - what is left then is dropped, not an error
-        """Finish what was decided, bindings first, and stop, in `timeout` seconds; tell whether all bindings were made.
+        """Finish the decided writes, bindings first, and stop, in `timeout` seconds; True if all bindings were made.
 
-        Whatever is decided later, as by a session that did not end in time, is dropped.
+        Later decisions, as by a session that did not end in time, are dropped.
         """
         deadline = time.monotonic() + timeout
         while self._urgent or self._others:
             self._sort()
         self._stopped = True
-        finished = await self.binder.drain(timeout)
+        finished = await self.pod_writer.drain(timeout)
         await self._stop(deadline)
         return finished
 
@@ -140,15 +139,15 @@ class ClusterExecutor:
         await self._stop(time.monotonic())
 
     async def _stop(self, deadline: float) -> None:
-        await self.binder.stop()
+        await self.pod_writer.stop()
         await self.claims.stop()
         await self.statuses.stop(deadline - time.monotonic())
         await self.events.drain(min(EVENTS_SECONDS, deadline - time.monotonic()))
 
     def _sort(self) -> None:
-        """Take over what is urgent, and some of the rest.
+        """Take over urgent steps, and some of the rest.
 
-        A pod may be bound before all is taken over that was to be told of it before: that is not told any more.
+        A pod may be bound before its earlier status was taken over: that is not written any more.
         """
         self._called = False
         while self._urgent:
@@ -167,7 +166,7 @@ class ClusterExecutor:
             self._bound.clear()
 
     def _take_or_report(self, step: PlanStep) -> None:
-        """Take a step over; what fails over one ends with it, and a pod is not waited for any more."""
+        """Take a step over; a failure over one ends with it, and its pod is not waited for any more."""
         if self._stopped:
             return
         try:
@@ -182,20 +181,20 @@ class ClusterExecutor:
             case Bind():
                 self.statuses.cancel(step.uid)
                 self.events.cancel(step.uid)
-                self.binder.add(step)
+                self.pod_writer.add(step)
             case Evict() | LiftGate():
-                self.binder.add(step)
+                self.pod_writer.add(step)
             case ReleaseClaim():
                 self.claims.release(step)
             case WriteGroupStatus() | WriteNativeStatus() | WriteQueueStatus() | WritePodCondition():
                 self.statuses.add(step)
             case RecordEvent():
-                self.events.tell(step)
+                self.events.record(step)
 
 
 _URGENT: Final = (Bind, Evict, LiftGate, ReleaseClaim)
 
 
 def _says_why(step: PlanStep) -> TypeGuard[WritePodCondition | RecordEvent]:
-    """Whether a step states no more than why a pod waits."""
+    """True if a step only states why a pod waits."""
     return isinstance(step, WritePodCondition) or (isinstance(step, RecordEvent) and step.type == "Warning")

@@ -1,8 +1,8 @@
-"""How conditions of a PodGroup of scheduling.k8s.io are written: ours alone, to ``/status``.
+"""Writes conditions of a PodGroup of scheduling.k8s.io: only ours, to ``/status``.
 
-A strategic merge patch merges conditions by type on the API server's side. Where a CustomResourceDefinition serves the
-kind there is none (415): then the list is merged here. True never goes back, whatever was decided: what the API
-server is known to have is looked at right before the write.
+A strategic merge patch merges conditions by type on the API server's side. If a CustomResourceDefinition serves the
+kind there is none (415): then the list is merged here. True never goes back: the state of the API server is checked
+right before the write.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from volsched.kube.client.client import MERGE_PATCH, STRATEGIC_PATCH, path_segment
+from volsched.kube.client.rest import MERGE_PATCH, STRATEGIC_PATCH, path_segment
 from volsched.kube.errors import ApiError
 from volsched.kube.write.views import Views
 from volsched.model import api
+from volsched.model.api import native_groups as native
 from volsched.model.conditions import REMEMBERED
 from volsched.model.job import PodGroupCondition
-from volsched.model.native import api as native
 from volsched.model.plan import WriteNativeStatus
 
 UNSUPPORTED: Final = 415
@@ -76,7 +76,7 @@ def condition_of(group: native.PodGroup, kind: str) -> api.Condition | None:
 
 
 def news_for(group: native.PodGroup, step: WriteNativeStatus) -> list[PodGroupCondition]:
-    """Return the conditions of a step that a group does not have; but for what is remembered, True never goes back."""
+    """Return the conditions of a step that a group lacks; except for remembered ones, True never goes back."""
     before = [condition_of(group, condition.type) for condition in step.conditions]
     return [
         condition
@@ -109,7 +109,7 @@ def _body(uid: str, conditions: list[api.Condition], version: str = "") -> bytes
 
 
 def _written(condition: api.Condition) -> dict[str, Any]:
-    """The message is required, be it empty."""
+    """Return the message is required, be it empty."""
     return {**msgspec.to_builtins(condition), "message": condition.message, "reason": condition.reason}
 
 

@@ -1,4 +1,4 @@
-"""What is sent to the API server to bind a pod, to evict one, and to lift a gate."""
+"""The bodies of requests that bind a pod, evict one, and lift a gate."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def binding_body(step: Bind) -> bytes:
 
 
 def disruption_body(step: Evict) -> bytes:
-    """Return the patch that states why a pod is about to be deleted, and which session decided it.
+    """Return the patch with the reason of an eviction and the session that decided it.
 
     It fails for another pod of the same name.
     """
@@ -52,7 +52,7 @@ def disruption_body(step: Evict) -> bytes:
 
 
 def ungated_body(step: LiftGate) -> bytes:
-    """Return the patch that states that a queue has taken a pod on; it fails for another pod of the same name."""
+    """Return the patch that states that a queue took a pod; it fails for another pod of the same name."""
     message = f'volsched: the gate "{step.gate}" is lifted'
     return _status_body(step.uid, [_condition(UNGATED, "QueueAllocated", message)])
 

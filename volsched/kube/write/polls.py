@@ -1,4 +1,4 @@
-"""How often those look who wait for something that the informers bring, such as volumes that are made."""
+"""The time between two looks of waiting code at informers' data, such as volumes that are made."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from contextlib import contextmanager
 from typing import Final
 
 POLL_SECONDS: Final = 0.25
-"""How often one looks; no request is made for it."""
+"""The time between two looks of one waiting pod; no request is made for it."""
 
 LOOKS_PER_SECOND: Final = 2000
-"""Of all together: thousands of pods of one team that wait must not take the loop from everything else."""
+"""The same for all together: thousands of waiting pods of one team must not fill the loop."""
 
 
 class Polls:
-    """Counts those who wait, and lets each pause the longer the more they are."""
+    """Counts waiting pods, and lets each pause longer if there are more."""
 
     def __init__(self) -> None:
         self._waiting = 0
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """Count one who waits."""
+        """Count one waiting pod."""
         self._waiting += 1
         try:
             yield
@@ -31,7 +31,7 @@ class Polls:
 
     @property
     def seconds(self) -> float:
-        """How long each pauses between two looks."""
+        """Return the pause between two looks of one pod."""
         return max(POLL_SECONDS, self._waiting / LOOKS_PER_SECOND)
 
     async def pause(self) -> None:

@@ -1,4 +1,4 @@
-"""Writes what a session chose for ResourceClaims, before the pods that use them are bound.
+"""Writes the chosen allocations of ResourceClaims, before the pods that use them are bound.
 
 For each claim, in this order: the finalizer that protects its devices, then allocation and reservation in one write of
 its status; only then may the pod be bound. The claims of a pod are written at the same time. Pods that share a claim
@@ -6,11 +6,11 @@ take turns: one that writes its reservation writes those of all that wait for th
 What fails later takes back this pod's reservation and nothing else: an allocation stays, the next attempt uses it, and
 Kubernetes' own controller clears it when its pod is gone. Some claims are written at a time, and namespaces take turns.
 
-A claim for a pod's extended resources is made before that, and told in the pod's status after it. It goes again when
+A claim for a pod's extended resources is made before that, and stated in the pod's status after it. It is deleted if
 the pod is not bound, as another node may serve these resources in another way.
 
-Where devices have binding conditions, the pod then waits for these: drivers set them in the claim's status, and the
-informer brings them. When that fails, or takes too long, the next attempt has the claim released (`ReleaseClaim`).
+If devices have binding conditions, the pod then waits for these: drivers set them in the claim's status, and the
+informer brings them. If that fails, or takes too long, the next attempt has the claim released (`ReleaseClaim`).
 
 Rules: kube-scheduler's dynamicresources (PreBind, Unreserve) of Kubernetes 1.36. The API server refuses a status with
 another allocation than the one it has, and a reservation without any.
@@ -30,13 +30,13 @@ import msgspec
 import structlog
 
 from volsched.kube.client.backoff import Backoff
-from volsched.kube.client.client import JSON, MERGE_PATCH, Api, path_segment
+from volsched.kube.client.rest import JSON, MERGE_PATCH, Api, path_segment
 from volsched.kube.errors import ApiError, FenceError
 from volsched.kube.fence import Fence
 from volsched.kube.histogram import Histogram
 from volsched.kube.tasks import Tasks, all_of
 from volsched.kube.turns import Turns
-from volsched.kube.write.binder import PrebindError
+from volsched.kube.write.pod_writer import PrebindError
 from volsched.kube.write.polls import Polls
 from volsched.kube.write.views import Views
 from volsched.model import api, labels
@@ -61,8 +61,8 @@ _log = structlog.get_logger(__name__)
 class ResourceClaims:
     """A `Prebinder`: makes the writes of `Bind.claims`; carries out `ReleaseClaim` steps beside that.
 
-    `report` is told each claim as it is after a write, so that the scheduler knows it before its watch does; `tell`
-    takes the Event of a pod that waits for binding conditions.
+    `report` gets each claim after a write, so that the scheduler knows it before its watch does; `record_event` takes
+    the Event of a pod that waits for binding conditions.
     """
 
     def __init__(
@@ -71,13 +71,13 @@ class ResourceClaims:
         fence: Fence,
         views: Views,
         report: Callable[[Change], None],
-        tell: Callable[[RecordEvent], None],
+        record_event: Callable[[RecordEvent], None],
     ) -> None:
         self._api = api_server
         self._fence = fence
         self._views = views
         self._report = report
-        self._tell = tell
+        self._record_event = record_event
         self._turns: dict[str, _Turn] = {}
         self._spaces = Turns(IN_FLIGHT, IN_FLIGHT)
         self._releasing = Tasks()
@@ -90,7 +90,7 @@ class ResourceClaims:
         return {"claims.turns": lambda: len(self._turns), "claims.releasing": lambda: len(self._releasing)}
 
     def is_needed(self, step: Bind) -> bool:
-        """Whether a pod uses claims that are not reserved for it, or whose devices are not ready."""
+        """True if a pod uses claims that are not reserved for it, or whose devices are not ready."""
         return bool(step.claims)
 
     async def prepare(self, step: Bind) -> None:
@@ -124,7 +124,7 @@ class ResourceClaims:
         try:
             await self._unreserve(write, step)
         except (ApiError, FenceError) as error:
-            if not (isinstance(error, ApiError) and error.is_gone):
+            if not (isinstance(error, ApiError) and error.is_deleted):
                 _log.warning("a claim stays reserved", claim=write.claim, pod=step.name, error=str(error))
 
     async def _unreserve(self, write: ClaimWrite, step: Bind) -> None:
@@ -147,7 +147,7 @@ class ResourceClaims:
             claim = None
 
     def release(self, step: ReleaseClaim) -> None:
-        """Take from a claim what it was given, unless somebody else has come to use it; does not wait for it."""
+        """Remove the allocation of a claim, unless it is used by others now; does not wait for it."""
         self._releasing.start(self._release_in_turn(step), "release of a claim")
 
     async def stop(self) -> None:
@@ -188,7 +188,7 @@ class ResourceClaims:
     # -- one claim ----------------------------------------------------------------------------------------------------
 
     async def _persistently(self, write: ClaimWrite, step: Bind) -> None:
-        """Write a claim, again after conflicts and trouble of the server, and then as it is by now."""
+        """Write a claim; after conflicts and trouble of the server, in its state by then."""
         backoff = Backoff(0.05, 5.0)
         claim = self._views.resource_claims.get(write.claim)
         while True:
@@ -199,7 +199,7 @@ class ResourceClaims:
                     claim = claim or await self._get(write.claim)
                     await self._write(claim, write, step)
             except ApiError as error:
-                if error.is_gone or not error.is_transient or backoff.failures >= ATTEMPTS:
+                if error.is_deleted or not error.is_transient or backoff.failures >= ATTEMPTS:
                     raise PrebindError(f"resourceclaim {write.claim}: {error.message}") from error
                 await asyncio.sleep(max(backoff.next(), error.retry_after or 0.0))
                 claim = None
@@ -207,7 +207,7 @@ class ResourceClaims:
                 return
 
     async def _write(self, claim: dra.ResourceClaim, write: ClaimWrite, step: Bind) -> None:
-        """Write finalizer and status of a claim, as far as they are missing; raises PrebindError when it may not be."""
+        """Write the missing parts of finalizer and status of a claim; raises PrebindError if it may not be used."""
         if write.made is None and claim.metadata.uid != write.uid:
             raise PrebindError(f"resourceclaim {write.claim} was deleted and made again")
         has = claim.status.allocation
@@ -267,7 +267,7 @@ class ResourceClaims:
         return claim
 
     async def _tell_pod(self, made: ExtendedClaim, step: Bind) -> None:
-        """Report in the pod's status which request of the claim serves which container: the kubelet reads it there."""
+        """Write the requests of the claim by container into the pod's status: the kubelet reads them there."""
         mappings = [
             {"containerName": container, "resourceName": resource, "requestName": request}
             for container, resource, request in made.mappings
@@ -281,14 +281,14 @@ class ResourceClaims:
                 async with self._spaces.turn(step.namespace):
                     await self._send("PATCH", pod, "pods/status", body)
             except ApiError as error:
-                if error.is_gone or not error.is_transient or backoff.failures >= ATTEMPTS:
+                if error.is_deleted or not error.is_transient or backoff.failures >= ATTEMPTS:
                     raise PrebindError(f"status of pod {step.namespace}/{step.name}: {error.message}") from error
                 await asyncio.sleep(max(backoff.next(), error.retry_after or 0.0))
             else:
                 return
 
     async def _delete(self, key: str, pod: Owner) -> None:
-        """Delete the claim for a pod's extended resources; one that cannot be deleted now, the scheduler has later."""
+        """Delete the claim for a pod's extended resources; if that fails now, the scheduler deletes it later."""
         try:
             claim = await self._get(key)
             if not _is_made_for(claim, pod):
@@ -298,7 +298,7 @@ class ResourceClaims:
             gone = {"preconditions": {"uid": claim.metadata.uid}}
             await self._send("DELETE", _path(key), "resourceclaims", gone)
         except (ApiError, FenceError) as error:
-            if not (isinstance(error, ApiError) and error.is_gone):
+            if not (isinstance(error, ApiError) and error.is_deleted):
                 _log.warning("a claim could not be deleted", claim=key, error=str(error))
 
     async def _release_in_turn(self, step: ReleaseClaim) -> None:
@@ -322,11 +322,11 @@ class ResourceClaims:
     # -- binding conditions -------------------------------------------------------------------------------------------
 
     async def _until_ready(self, step: Bind) -> None:
-        """Wait until the pod may be bound; raises PrebindError when a device has failed or takes too long."""
+        """Wait until the pod may be bound; raises PrebindError if a device has failed or takes too long."""
         began = time.time()
         waiting = [write for write in step.claims if not self._readiness(write, step).is_reached]
         if waiting:
-            self._tell(_pending_event(step))
+            self._record_event(_pending_event(step))
         while waiting:
             for write in waiting:
                 self._check(write, self._readiness(write, step), began)
@@ -335,7 +335,7 @@ class ResourceClaims:
             waiting = [write for write in waiting if not self._readiness(write, step).is_reached]
 
     def _readiness(self, write: ClaimWrite, step: Bind) -> Readiness:
-        """Return how far a claim is, which the pod must still have; nobody else's claim is waited for."""
+        """Return the progress of a claim, which the pod must still have; claims of others are not waited for."""
         claim = self._views.resource_claims.get(write.claim)
         if claim is None or (write.made is None and claim.metadata.uid != write.uid):
             raise PrebindError(f"resourceclaim {write.claim} is gone")
@@ -347,7 +347,7 @@ class ResourceClaims:
 
     @staticmethod
     def _check(write: ClaimWrite, found: Readiness, began: float) -> None:
-        """Raise PrebindError when a claim cannot be waited for; its time runs from the allocation, or from our wait."""
+        """Raise PrebindError if waiting for a claim is useless; its time runs from the allocation, or from our wait."""
         if found.failure:
             raise PrebindError(f"resourceclaim {write.claim}: {found.failure}")
         now = time.time()
@@ -380,7 +380,7 @@ class ResourceClaims:
         )
 
     def _heard(self, answer: bytes | Mapping[str, Any]) -> dra.ResourceClaim:
-        """Take note of a claim as it is after a write, before the watch tells; one that is gone holds no devices."""
+        """Take in a claim after a write, before the watch shows it; a deleted one holds no devices."""
         kind = observed.ResourceClaim
         claim = api.decode_text(kind, answer) if isinstance(answer, bytes) else api.decode_as(kind, answer)
         labels.trim("ResourceClaim", claim)
@@ -399,7 +399,7 @@ class _Turn:
 
 
 def _changed(claim: dra.ResourceClaim, **metadata: Any) -> dict[str, Any]:
-    """Return the start of a patch that fails when the claim is another one, or was changed meanwhile."""
+    """Return the start of a patch that fails if the claim is another one, or was changed meanwhile."""
     meta = claim.metadata
     return {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version, **metadata}}
 
@@ -421,7 +421,7 @@ def _pending_event(step: Bind) -> RecordEvent:
 
 
 def _consumer(write: ClaimWrite, step: Bind) -> dra.Consumer:
-    """Return for whom a claim is reserved."""
+    """Return the users for which a claim is reserved."""
     return write.reserved_for or dra.Consumer(resource="pods", name=step.name, uid=step.uid)
 
 

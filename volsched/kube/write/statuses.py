@@ -1,12 +1,11 @@
-"""Writes statuses of PodGroups and Queues, and pod conditions: behind bindings, only on change, the latest word only.
+"""Writes statuses of PodGroups and Queues, and pod conditions: after bindings, only changes, only the latest state.
 
-For each object there is at most one write waiting and one under way. A later word replaces the one that waits; objects
-that change often are written at growing intervals, and why pods wait at a bounded rate, as a gang may have thousands.
-Namespaces take turns.
-What the API server already has is not written again. All that is kept of an object is one entry in each table, and
-ends with it.
+For each object there is at most one write waiting and one under way. A later state replaces the waiting one; objects
+that change often are written at growing intervals, and reasons of waiting pods at a bounded rate, as a gang may have
+thousands. Namespaces take turns. A state that the API server has is not written again. All data about an object is one
+entry in each table, and ends with it.
 
-``Statuses`` is one class: statuses of all kinds share one order, one budget and one memory of what was written.
+``Statuses`` is one class: statuses of all kinds share one order, one budget and one memory of written states.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ import msgspec
 import structlog
 
 from volsched.kube.client.backoff import Backoff
-from volsched.kube.client.client import MERGE_PATCH, STRATEGIC_PATCH, Api, path_segment
+from volsched.kube.client.rest import MERGE_PATCH, STRATEGIC_PATCH, Api, path_segment
 from volsched.kube.errors import ApiError, FenceError
 from volsched.kube.fence import Fence
 from volsched.kube.tasks import Tasks
 from volsched.kube.watch.resources import VOLCANO
-from volsched.kube.write.bucket import TokenBucket
-from volsched.kube.write.due import DelayingQueue
+from volsched.kube.write.delaying_queue import DelayingQueue
 from volsched.kube.write.native_statuses import NativeStatuses
+from volsched.kube.write.throttle import TokenBucket
 from volsched.kube.write.views import POD_SCHEDULED, PodRefusal, Views
 from volsched.model import api
 from volsched.model.changes import Change, GroupWriteFailed
@@ -45,37 +44,42 @@ from volsched.model.values.quantity import QuantityText, amount_of
 
 IN_FLIGHT: Final = 8
 IN_FLIGHT_BEHIND_BINDS: Final = 2
-"""How many writes may be under way, and how many while bindings wait."""
+"""The most writes under way, and while bindings wait."""
 
 WRITE_TIMEOUT_SECONDS: Final = 10.0
 GROUP_INTERVAL_SECONDS: Final = 1.0
 """The status of one PodGroup is not written more often; counts change with every pod."""
 
 QUEUE_INTERVAL_SECONDS: Final = 1.0
-"""What one Queue holds is not written more often, either."""
+"""The shortest time between two writes of one Queue's amounts."""
 
 MENDING_INTERVAL_SECONDS: Final = 10.0
-"""What somebody else wrote over what a Queue holds is put right this long after our last write: two that differ in
-opinion must not keep the API server busy."""
+"""The time after our last write until amounts of a Queue that others wrote are corrected.
+
+Two writers with different amounts must not keep the API server busy.
+"""
 
 SETTLE_SECONDS: Final = 1.0
-"""A pod that has just been refused may be bound in a moment, as when its gang is still being made: wait and see."""
+"""The wait before a new refusal is written: the pod may be bound in a moment, for example when its gang is being made.
+"""
 
 CONDITIONS_PER_SECOND: Final = 200.0
 CONDITIONS_AT_ONCE: Final = 400
-"""So many pods are told why they wait; those that are nominated to a node do not wait for their turn."""
+"""The rate of conditions of waiting pods; pods with a nominated node do not wait for their turn."""
 
 FIRST_WORDS_INTERVAL_SECONDS: Final = 5.0
 LONGEST_WORDS_INTERVAL_SECONDS: Final = 300.0
-"""A condition of which only the message changed waits this long since the last write, doubling each time. Why pods and
-PodGroups wait is stated in other words whenever a node fills, and everybody who follows them hears of each."""
+"""The wait before a condition is written of which only the message changed; it doubles each time.
+
+Messages of pods and PodGroups change whenever a node fills, and every watcher gets each.
+"""
 
 OWN_CONDITIONS: Final = ("Unschedulable", "Scheduled", ADMITTED, RESERVATION_RELEASED, *REMEMBERED)
 """Types of PodGroup conditions that the scheduler sets; others are left as they are."""
 
 _REFUSED_PAUSE_SECONDS: Final = 30.0
 _RIGHTS: Final = (401, 403)
-"""Refused for want of rights; an API server that has just been started answers so for a moment, too."""
+"""Forbidden; an API server that has just been started answers so for a moment, too."""
 
 _log = structlog.get_logger(__name__)
 
@@ -84,7 +88,7 @@ Write: TypeAlias = WriteGroupStatus | WriteNativeStatus | WriteQueueStatus | Wri
 
 @dataclass(slots=True)
 class _Pace:
-    """When an object was written last and how long its next write has to wait that changes words alone, in seconds."""
+    """The last write of an object and the wait before the next write of a message alone, in seconds."""
 
     written_at: float
     interval: float
@@ -92,7 +96,7 @@ class _Pace:
 
 @dataclass(slots=True)
 class _PendingStatus:
-    """What is to be written to one object; `not_before` is on the monotonic clock."""
+    """The wanted write of one object; `not_before` is on the monotonic clock."""
 
     step: Write
     not_before: float = 0.0
@@ -140,7 +144,7 @@ class Statuses:
 
     @property
     def depth(self) -> int:
-        """How many writes wait."""
+        """Return how many writes wait."""
         return len(self._entries)
 
     def tables(self) -> Mapping[str, Size]:
@@ -168,7 +172,7 @@ class Statuses:
         self._pump()
 
     def queue_shown(self, queue: api.Queue) -> None:
-        """Compare what a Queue states it holds with our last word about it, and put right what somebody else wrote."""
+        """Compare the amounts of a Queue with our last write, and correct those that others wrote."""
         key = queue.metadata.uid
         word = self._queues.get(key)
         if word is None or key in self._entries or key in self._under_way or _holds(queue, word):
@@ -192,7 +196,7 @@ class Statuses:
         return None if task is None else asyncio.wait((task,))
 
     def forget(self, uid: str) -> None:
-        """Forget an object that is no longer there, or of which nothing is to be told any more."""
+        """Forget a deleted object, or one that needs no status any more."""
         for known in (self._entries, self._paces, self._queues):
             known.pop(uid, None)
         self._unroute(uid)
@@ -214,7 +218,7 @@ class Statuses:
     # -- flow -----------------------------------------------------------------------------------------------------
 
     def _route(self, key: str) -> None:
-        """Put an object's waiting write where it belongs: among those that may go, or those whose time will come."""
+        """Put an object's waiting write among those that may go, or those that wait for their time."""
         entry = self._entries.get(key)
         if entry is None or key in self._under_way:
             return
@@ -234,7 +238,7 @@ class Statuses:
         self._later.drop(key)
 
     def _due(self, step: Write) -> float:
-        """When a step may be written, on the monotonic clock."""
+        """Return when a step may be written, on the monotonic clock."""
         pace = self._paces.get(step.uid)
         if pace is None:
             return 0.0
@@ -248,7 +252,7 @@ class Statuses:
         return pace.written_at + (pace.interval if self._changes_words_alone(step) else least)
 
     def _changes_words_alone(self, step: Write) -> bool:
-        """Whether a step states nothing else than the API server has, but for why something waits."""
+        """True if a step has the state of the API server, messages aside."""
         if isinstance(step, WritePodCondition):
             seen = self._views.refusal(step.uid)
             return (seen.reason, seen.nominated) == (step.reason, step.nominated)
@@ -343,23 +347,23 @@ class Statuses:
                 return await self._write_condition(step)
 
     def _note_pace(self, key: str, step: Write, *, is_words: bool) -> None:
-        """Words come ever later; a pod that is refused for another reason each time does not begin anew."""
+        """Lengthen the wait for messages; another reason does not reset it."""
         before = self._paces.get(key)
         grows = before is not None and (is_words or isinstance(step, WritePodCondition))
         interval = before.interval * 2 if before is not None and grows else FIRST_WORDS_INTERVAL_SECONDS
         self._paces[key] = _Pace(time.monotonic(), min(interval, LONGEST_WORDS_INTERVAL_SECONDS))
 
     def _failed(self, key: str, entry: _PendingStatus, error: ApiError) -> None:
-        """Try a transient failure again unless there is a later word; what is gone needs no status.
+        """Retry a transient failure unless there is a later state; deleted objects need no status.
 
-        An API server that has just been started answers 404 for custom kinds for a moment: a Queue is gone when the
-        watch reports it.
+        An API server that has just been started answers 404 for custom kinds for a moment: a Queue is gone only when
+        the watch reports it.
         """
         is_shown = isinstance(entry.step, WriteQueueStatus) and self._known_queue(entry.step) is not None
-        if error.is_gone and not is_shown:
+        if error.is_deleted and not is_shown:
             self._paces.pop(key, None)
             self._groups_have_status = None  # a 404 may also mean that the kind was installed anew, without or with it
-        elif error.is_gone or error.is_transient or error.status in _RIGHTS:
+        elif error.is_deleted or error.is_transient or error.status in _RIGHTS:
             if error.status in _RIGHTS and entry.backoff.failures == 0:
                 _log.warning("not allowed to write a status", object=_name(entry.step), error=str(error))
             entry.not_before = time.monotonic() + max(entry.backoff.next(), error.retry_after or 0.0)
@@ -372,7 +376,7 @@ class Statuses:
                 self._report_later(key, GroupWriteFailed(entry.step.namespace, f"{NATIVE}{entry.step.name}"))
 
     def _report_later(self, key: str, failed: GroupWriteFailed) -> None:
-        """Have the status of a PodGroup written again some time; once, however often it is refused meanwhile."""
+        """Write the status of a PodGroup again later; once, however often it is refused meanwhile."""
 
         def report() -> None:
             del self._refused[key]
@@ -399,7 +403,7 @@ class Statuses:
         return True
 
     async def _has_status_subresource(self) -> bool:
-        """Ask once: Volcano's own CRD has no status subresource, ours has one."""
+        """Check once: Volcano's own CRD has no status subresource, ours has one."""
         if self._groups_have_status is None:
             listed = await self._api.get(f"/apis/{VOLCANO}", "discovery")
             names = {entry.get("name") for entry in listed.get("resources") or ()}
@@ -414,7 +418,7 @@ class Statuses:
         return known if known is not None and known.metadata.uid == step.uid else None
 
     async def _write_queue(self, step: WriteQueueStatus) -> bool:
-        """Write what a Queue holds if it differs from what is there, and nothing else; tell whether it was written."""
+        """Write the amounts of a Queue if they differ from the present ones; return True if they were written."""
         known = self._known_queue(step)
         if known is None:
             self._queues.pop(step.uid, None)
@@ -455,7 +459,7 @@ def _owner_of(step: Write) -> str:
 
 
 def _can_wait(step: Write) -> bool:
-    """Whether a step states no more than why a pod waits."""
+    """True if a step only states why a pod waits."""
     return isinstance(step, WritePodCondition) and not step.nominated
 
 
@@ -496,9 +500,9 @@ def condition_body(step: WritePodCondition, known: PodRefusal) -> bytes:
 
 
 def queue_body(step: WriteQueueStatus, known: Iterable[str], before: api.QueueUsage | None = None) -> bytes:
-    """Return the merge patch for a Queue: what it holds, and null for what it is `known` to hold and does not.
+    """Return the merge patch for a Queue: its amounts, and null for `known` amounts that it no longer has.
 
-    ``before`` is what it is known to state of its use over time.
+    ``before`` is the known past usage in its status.
     """
     allocated = {**dict.fromkeys(known), **step.allocated}
     status: dict[str, Any] = {"allocated": allocated}
@@ -508,7 +512,7 @@ def queue_body(step: WriteQueueStatus, known: Iterable[str], before: api.QueueUs
 
 
 def _usage(past: QueuePast, known: api.QueueUsage | None) -> dict[str, Any]:
-    """Return what a status states of use over time, and null for what it is `known` to state besides."""
+    """Return the past usage for a status, and null for `known` resources that it no longer has."""
     used = {name: f"{amount:.6g}" for name, amount in past.used.items()}
     gone = dict.fromkeys(known.resource_seconds if known is not None else ())
     time = datetime.fromtimestamp(past.at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -516,7 +520,7 @@ def _usage(past: QueuePast, known: api.QueueUsage | None) -> dict[str, Any]:
 
 
 def _states_past(queue: api.Queue, step: WriteQueueStatus) -> bool:
-    """Whether a Queue states of its use over time what is to be written; times are written to the second."""
+    """True if the past usage of a Queue is already written; times are written to the second."""
     stated = _past_time(queue.status.usage)
     return step.past is None or (stated is not None and stated >= int(step.past.at))
 
@@ -530,7 +534,7 @@ def _past_time(usage: api.QueueUsage | None) -> float | None:
 
 
 def _holds(queue: api.Queue, step: WriteQueueStatus) -> bool:
-    """Whether a Queue states just what is to be written, in whatever spelling."""
+    """True if the amounts of a Queue are already written, in any spelling."""
     return _amounts(queue.status.allocated) == _amounts(step.allocated)
 
 
@@ -562,7 +566,7 @@ def _same_status(known: api.PodGroupStatus, step: WriteGroupStatus, conditions: 
 
 
 def _differs_in_words_alone(known: api.PodGroupStatus, step: WriteGroupStatus) -> bool:
-    """Whether a status has the same phase, counts and conditions, messages aside."""
+    """True if a status has the same phase, counts and conditions, messages aside."""
     ours = [condition for condition in known.conditions if condition.type in OWN_CONDITIONS]
     return _counted(known) == _counted(step) and _unworded(ours) == _unworded(step.conditions)
 
@@ -572,7 +576,7 @@ def _counted(status: api.PodGroupStatus | WriteGroupStatus) -> tuple[str, int, i
 
 
 def _unworded(conditions: Iterable[PodGroupCondition | api.Condition]) -> set[tuple[str, ...]]:
-    """Return what conditions state, messages aside, but for those by which whoever leads next goes on."""
+    """Return conditions without messages, but with those that a new leader reads."""
     return {_content_of(one) if one.type in REMEMBERED else _content_of(one)[:3] for one in conditions}
 
 

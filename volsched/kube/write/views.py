@@ -1,7 +1,7 @@
-"""What the executor must know of the cluster at the moment of a write, fed by the informers on their own thread.
+"""The data of the cluster that the executor needs at the moment of a write, from the informers of its thread.
 
 The mirror belongs to the scheduling thread; these small tables are the I/O thread's. Each entry keeps the resource
-version that it was seen or written at, so that an older event does not hide what we wrote ourselves.
+version that it was seen or written at, so that an older event does not hide our own writes.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import msgspec
 import structlog
 
 from volsched.model import api
-from volsched.model.changes import Change, Gone, Put, Refused
+from volsched.model.api import native_groups as native
+from volsched.model.changes import Change, Deleted, Put, Refused
 from volsched.model.dra import api as dra
 from volsched.model.dra import observed
 from volsched.model.labels import is_without_devices
-from volsched.model.native import api as native
 from volsched.model.storage import CLAIM_ANNOTATIONS
 from volsched.model.values.bounded import Bounded, Size
 
@@ -27,15 +27,17 @@ POD_SCHEDULED: Final = "PodScheduled"
 
 GONE_LATELY: Final = 16384
 GONE_LATELY_SECONDS: Final = 60.0
-"""Of so many objects, and for so long, it is remembered that they are gone: writes to them may still be answered. No
-write takes longer than a sixth of that."""
+"""The most deleted objects that are remembered, and for how long: writes to them may still be answered.
+
+No write takes longer than a sixth of that.
+"""
 
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class PodRefusal:
-    """What a waiting pod reports of itself: why it has no node, and which one it is nominated to."""
+    """The status of a waiting pod: why it has no node, and its nominated node."""
 
     reason: str = ""
     message: str = ""
@@ -44,7 +46,7 @@ class PodRefusal:
 
 @dataclass(frozen=True, slots=True)
 class Versioned:
-    """What was last known of a waiting pod, and as of which resource version."""
+    """The last known status of a waiting pod, and its resource version."""
 
     version: int
     refusal: PodRefusal
@@ -53,14 +55,13 @@ class Versioned:
 class Views:
     """Nodes and Queues by name, claims and PodGroups of both kinds by key, refusals of waiting pods by uid.
 
-    `on_gone` is told the uid of every pod, PodGroup and Queue that is no longer there, `on_placed` that of a pod that
-    has a node, and `on_queue` every Queue as it is now. Everything here ends with its object, and of each no more is
-    kept than a write needs.
+    `on_deleted` gets the uid of every deleted pod, PodGroup and Queue, `on_placed` that of a pod that has a node, and
+    `on_queue` every Queue as it is now. All entries end with their objects, and hold only the data that a write needs.
     """
 
     def __init__(
         self,
-        on_gone: Callable[[str], None] = lambda _: None,
+        on_deleted: Callable[[str], None] = lambda _: None,
         on_queue: Callable[[api.Queue], None] = lambda _: None,
         on_placed: Callable[[str], None] = lambda _: None,
     ) -> None:
@@ -71,8 +72,8 @@ class Views:
         self.native_groups: dict[str, native.PodGroup] = {}
         self.queues: dict[str, api.Queue] = {}
         self._pods: dict[str, Versioned] = {}
-        self._gone_lately: Bounded[str, float] = Bounded(GONE_LATELY)
-        self._on_gone = on_gone
+        self._recently_deleted: Bounded[str, float] = Bounded(GONE_LATELY)
+        self._on_deleted = on_deleted
         self._on_queue = on_queue
         self._on_placed = on_placed
         self._put: dict[type[api.ApiObject], Callable[[api.ApiObject], None]] = {
@@ -86,8 +87,8 @@ class Views:
         }
 
     def observe(self, changes: Sequence[Change]) -> None:
-        """Take in what an informer found; what fails over an object ends with that object."""
-        self._forget_gone(time.monotonic() - GONE_LATELY_SECONDS)
+        """Take in changes of an informer; a failure over an object ends with that object."""
+        self._forget_deleted(time.monotonic() - GONE_LATELY_SECONDS)
         for change in changes:
             try:
                 self._observe(change)
@@ -99,15 +100,15 @@ class Views:
             take = self._put.get(type(change.object))
             if take is not None:
                 take(change.object)
-        elif isinstance(change, Gone):
+        elif isinstance(change, Deleted):
             self._gone(change)
         elif isinstance(change, Refused):
             self._forget(change.kind, change.namespace, change.name, change.uid)
 
-    def _forget_gone(self, before: float) -> None:
-        """Forget what has been gone for so long that no write to it is under way any more; the oldest come first."""
-        while self._gone_lately and next(iter(self._gone_lately.values())) < before:
-            self._gone_lately.popitem(last=False)
+    def _forget_deleted(self, before: float) -> None:
+        """Drop objects that were deleted so long ago that no write to them is under way; the oldest come first."""
+        while self._recently_deleted and next(iter(self._recently_deleted.values())) < before:
+            self._recently_deleted.popitem(last=False)
 
     def tables(self) -> Mapping[str, Size]:
         """Return the sizes of what is kept here."""
@@ -118,11 +119,11 @@ class Views:
             "views.groups": lambda: len(self.groups) + len(self.native_groups),
             "views.queues": lambda: len(self.queues),
             "views.refusals": lambda: len(self._pods),
-            "views.gone": lambda: len(self._gone_lately),
+            "views.gone": lambda: len(self._recently_deleted),
         }
 
     def node_exists(self, name: str, uid: str = "") -> bool:
-        """Whether a node is there, and still the same one when its uid is given."""
+        """True if a node exists, and has this uid if one is given."""
         found = self.nodes.get(name)
         return found is not None and uid in ("", found)
 
@@ -132,18 +133,18 @@ class Views:
         return known.refusal if known is not None else PodRefusal()
 
     def wrote(self, found: api.ApiObject) -> bool:
-        """Take in an object as it is after a write, before the watch tells, unless that has told that it is gone.
+        """Take in an object after a write, before the watch shows it, unless the watch has shown that it is gone.
 
-        Tells whether it was taken in: the answer to a write may be late.
+        Returns whether it was taken in: the answer to a write may be late.
         """
-        if found.metadata.uid in self._gone_lately:
+        if found.metadata.uid in self._recently_deleted:
             return False
         self.observe((Put(found),))
         return True
 
     def wrote_refusal(self, uid: str, refusal: PodRefusal, version: str) -> None:
-        """Remember what was written, and the version that the pod has with it, unless it is gone by now."""
-        if uid not in self._gone_lately:
+        """Remember a write, and the version of the pod with it, unless the pod is gone by now."""
+        if uid not in self._recently_deleted:
             self._pods[uid] = Versioned(number(version), refusal)
 
     def forget_pod(self, uid: str) -> None:
@@ -203,8 +204,8 @@ class Views:
             elif known is not None:
                 del self._pods[uid]
 
-    def _gone(self, gone: Gone) -> None:
-        self._gone_lately[gone.uid] = time.monotonic()
+    def _gone(self, gone: Deleted) -> None:
+        self._recently_deleted[gone.uid] = time.monotonic()
         self._forget(gone.kind, gone.namespace, gone.name, gone.uid)
 
     def _forget(self, kind: str, namespace: str, name: str, uid: str) -> None:
@@ -227,7 +228,7 @@ class Views:
             case "Queue":
                 self.queues.pop(name, None)
         if kind in _TOLD_WHEN_GONE:
-            self._on_gone(uid)
+            self._on_deleted(uid)
 
 
 _TOLD_WHEN_GONE: Final = ("Pod", "PodGroup", native.KIND, "Queue")
@@ -260,7 +261,7 @@ def _identity(found: api.ApiObject) -> api.ObjectMeta:
 def _name_of(change: Change) -> str:
     if isinstance(change, Put):
         return f"{type(change.object).__name__}/{change.object.key}"
-    return f"{change.kind}/{change.namespace}/{change.name}" if isinstance(change, Gone) else type(change).__name__
+    return f"{change.kind}/{change.namespace}/{change.name}" if isinstance(change, Deleted) else type(change).__name__
 
 
 def number(version: str) -> int:
@@ -269,7 +270,7 @@ def number(version: str) -> int:
 
 
 def _is_older(found: api.ApiObject, known: api.ApiObject | None) -> bool:
-    """Whether an object states less than what is known of it: an answer to a write may come before the watch."""
+    """True if an object is older than the known state: an answer to a write may come before the watch."""
     return known is not None and known.metadata.uid == found.metadata.uid and _version(found) < _version(known)
 
 

@@ -1,9 +1,9 @@
-"""Gets a pod's volumes ready for its node before the pod is bound to it.
+"""Prepares a pod's volumes on its node before the pod is bound to it.
 
-A volume that exists is reserved for its claim (claimRef on the PersistentVolume); one that has to be made is asked for
-on the node (annotation on the claim). Some are written at a time, and namespaces take turns. The volume controllers and
-provisioners then do their part, which may take minutes; the pod is bound once every claim is. What was written is left
-in place when a pod goes elsewhere, as upstream does: the next try finds it.
+An existing volume is reserved for its claim (claimRef on the PersistentVolume); a new one is requested on the node
+(annotation on the claim). Some are written at a time, and namespaces take turns. The volume controllers and
+provisioners then do their part, which may take minutes; the pod is bound once every claim is. The writes stay if a pod
+goes elsewhere, as upstream does: the next try finds them.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import msgspec
 import structlog
 
 from volsched.kube.client.backoff import Backoff
-from volsched.kube.client.client import MERGE_PATCH, Api, parsed, path_segment
+from volsched.kube.client.rest import MERGE_PATCH, Api, parsed, path_segment
 from volsched.kube.errors import ApiError
 from volsched.kube.fence import Fence
 from volsched.kube.turns import Turns
-from volsched.kube.write.binder import PrebindError
+from volsched.kube.write.pod_writer import PrebindError
 from volsched.kube.write.polls import Polls
 from volsched.kube.write.views import Views, number
 from volsched.model import api
@@ -50,7 +50,7 @@ class Volumes:
         self._polls = Polls()
 
     def is_needed(self, step: Bind) -> bool:
-        """Whether a pod has volumes that are not bound yet."""
+        """True if a pod has volumes that are not bound yet."""
         return bool(step.volumes)
 
     async def prepare(self, step: Bind) -> None:
@@ -68,14 +68,14 @@ class Volumes:
     # -- writes ---------------------------------------------------------------------------------------------------
 
     async def _persistently(self, make: Callable[[VolumeWrite], Awaitable[int]], write: VolumeWrite) -> int:
-        """Make a write, again after conflicts and trouble of the server; return the version that it left."""
+        """Make a write, again after conflicts and trouble of the server; return the resulting version."""
         backoff = Backoff(0.1, 5.0)
         while True:
             try:
                 async with self._spaces.turn(write.claim.partition("/")[0]):
                     return await make(write)
             except ApiError as error:
-                if error.is_gone or not error.is_transient or backoff.failures >= _ATTEMPTS:
+                if error.is_deleted or not error.is_transient or backoff.failures >= _ATTEMPTS:
                     raise PrebindError(f"claim {write.claim}: {error.message}") from error
                 await asyncio.sleep(max(backoff.next(), error.retry_after or 0.0))
 
@@ -133,7 +133,7 @@ class Volumes:
     # -- waiting --------------------------------------------------------------------------------------------------
 
     async def _until_bound(self, written: Iterable[tuple[VolumeWrite, int]]) -> None:
-        """Wait for all claims; raises PrebindError when one can no longer become bound here, or takes too long."""
+        """Wait for all claims; raises PrebindError if one can no longer be bound here, or takes too long."""
         waiting = list(written)
         within = max(write.within for write, _ in waiting)
         deadline = time.monotonic() + within
@@ -167,7 +167,7 @@ class Volumes:
 
 
 def _named(taken: Mapping[str, Any], namespace: str, write: VolumeWrite) -> str:
-    """Return how an Event names the claim that has a volume; one of another namespace is named in the log alone."""
+    """Return the name of a volume's claim for an Event; one of another namespace is named in the log alone."""
     claim = f"{taken.get('namespace')}/{taken.get('name')}"
     if taken.get("namespace") == namespace:
         return claim

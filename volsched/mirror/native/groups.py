@@ -1,7 +1,7 @@
-"""Jobs of Kubernetes' own gangs: which pods are in them, what their PodGroups state, and in which queue they are.
+"""Jobs of Kubernetes' own gangs: their pods, their PodGroups, and their queues.
 
-``schedulingGroup`` decides who belongs, whatever annotations state, and groups are told apart by namespace and name,
-not by uid, as kube-scheduler does. While nobody has made the PodGroup its pods wait.
+``schedulingGroup`` decides about membership, whatever annotations state. Groups are told apart by namespace and name,
+not by uid, as in kube-scheduler. Pods wait while their PodGroup does not exist.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from typing import Final
 import msgspec
 
 from volsched.mirror.kept import AnnotationReader
-from volsched.mirror.left_overs import LeftOvers
 from volsched.mirror.native.queues import NativeQueues
 from volsched.mirror.native.reading import conditions_of, group_of
-from volsched.mirror.passers_by import PassersBy
 from volsched.mirror.reading import GROUP_NAME, as_name
 from volsched.mirror.settings import Arrival, MirrorSettings
-from volsched.model.changes import Gone, KindServed
+from volsched.mirror.superseded_groups import SupersededGroups
+from volsched.mirror.ungrouped_pods import UngroupedPods
+from volsched.model.api.native_groups import KIND, PodGroup
+from volsched.model.changes import Deleted, KindServed
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
 from volsched.model.conditions import REMEMBERED
@@ -32,8 +33,7 @@ from volsched.model.job import (
     shown_as,
     with_condition,
 )
-from volsched.model.native.api import KIND, PodGroup
-from volsched.model.native.group import NativeGroup
+from volsched.model.native_group import NativeGroup
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import IS_FINISHED
 
@@ -48,14 +48,14 @@ class NativeGroups:
         cluster: Cluster,
         settings: MirrorSettings,
         arrival: Arrival,
-        left_overs: LeftOvers,
+        superseded_groups: SupersededGroups,
         annotations: AnnotationReader,
-        passers_by: PassersBy,
+        passers_by: UngroupedPods,
     ) -> None:
         self._passers_by = passers_by
         self._cluster = cluster
         self._arrival = arrival
-        self._left_overs = left_overs
+        self._superseded_groups = superseded_groups
         self._annotations = annotations
         self._queues = NativeQueues(cluster, settings.default_queue, passers_by.follows_job)
         self._named: dict[str, str] = {}
@@ -70,14 +70,14 @@ class NativeGroups:
     # -- members ------------------------------------------------------------------------------------------------------
 
     def job_of(self, task: TaskInfo) -> JobInfo:
-        """Return the job of a task that names a group, made when it is the first to name it."""
+        """Return the job of a task that names a group, made by its first member."""
         job = self._job(task.namespace, task.spec.scheduling_group)
         if not job.tasks:
             job.created = _age(job.spec.native, task)
         return job
 
     def joined(self, task: TaskInfo) -> None:
-        """Take note of what a member states of itself: when it came, and whenever it states something else."""
+        """Take in the properties of a member: when it came, and after each change."""
         job = task.job
         if job is None:
             return
@@ -85,7 +85,7 @@ class NativeGroups:
         self._queues.note_member(task, job)
         self._set_priority(job)
         if job.phase == COMPLETED and not IS_FINISHED[task.status]:  # it has to be admitted again
-            self._cluster.queue_ledger.set_phase(job, PENDING)
+            self._cluster.queue_cache.set_phase(job, PENDING)
 
     def leave(self, task: TaskInfo) -> None:
         """Take note that a member goes."""
@@ -101,13 +101,13 @@ class NativeGroups:
         if key != before:
             for changed, by in ((before, -1), (key, 1)):
                 if changed:
-                    self._left_overs.note(changed, by)
+                    self._superseded_groups.note(changed, by)
 
     def drop_if_empty(self, job: JobInfo) -> None:
         """Forget a job that has neither pods nor a PodGroup."""
         if not job.tasks and not job.spec.has_group and job.key in self._cluster.jobs:
             self._cluster.native_jobs.pop(job.key, None)
-            self._cluster.queue_ledger.remove_job(job)
+            self._cluster.queue_cache.remove_job(job)
 
     def _job(self, namespace: str, name: str) -> JobInfo:
         known = self._cluster.jobs.get(f"{namespace}/{NATIVE}{name}")
@@ -117,7 +117,7 @@ class NativeGroups:
         job.created = self._arrival.as_time()
         self._cluster.native_jobs[job.key] = job
         self._queues.settle(job)
-        self._cluster.queue_ledger.put_job(job)
+        self._cluster.queue_cache.put_job(job)
         return job
 
     # -- PodGroups ----------------------------------------------------------------------------------------------------
@@ -132,15 +132,15 @@ class NativeGroups:
             self._begin(job, group, shown)
         self._describe(job, group, shown)
         self._passers_by.leave(job)
-        self._cluster.queue_ledger.keep_job_queue(job, shown)
+        self._cluster.queue_cache.keep_job_queue(job, shown)
         self._set_priority(job)
         self._queues.settle(job)
         if before != group:
             job.refusal = None
-            self._cluster.queue_ledger.put_job(job)
+            self._cluster.queue_cache.put_job(job)
         if before is None:
             self._passers_by.pod_placed(job, held=False)
-        self._cluster.queue_ledger.dirty_jobs[job.key] = job
+        self._cluster.queue_cache.dirty_jobs[job.key] = job
 
     def _begin(self, job: JobInfo, group: NativeGroup, shown: tuple[PodGroupCondition, ...]) -> None:
         """Forget what was stated of another PodGroup of the name."""
@@ -164,7 +164,7 @@ class NativeGroups:
         self._take_conditions(job, shown)
 
     def _take_conditions(self, job: JobInfo, shown: tuple[PodGroupCondition, ...]) -> None:
-        """Take in what a PodGroup states; what it was promised is remembered here, as the watch may be behind."""
+        """Take in a PodGroup; its reservation is remembered here, as the watch may be behind."""
         known = job.reported.conditions if job.reported is not None else ()
         for condition in shown:
             if condition.type not in REMEMBERED:
@@ -172,7 +172,7 @@ class NativeGroups:
                 known = with_condition(known, condition)
         job.reported = shown_as(known)
 
-    def drop(self, gone: Gone) -> None:
+    def drop(self, gone: Deleted) -> None:
         """Forget a PodGroup; its pods stay, and wait for another one of its name."""
         job = self._cluster.jobs.get(f"{gone.namespace}/{NATIVE}{gone.name}")
         if job is None or not job.spec.has_group:
@@ -180,15 +180,15 @@ class NativeGroups:
         job.spec = NO_GROUP
         job.conditions, job.reported = (), None
         self._queues.settle(job)
-        self._cluster.queue_ledger.set_phase(job, "")
+        self._cluster.queue_cache.set_phase(job, "")
         self._cluster.wake(ClusterEvent.JOB_CHANGED)
-        self._cluster.queue_ledger.dirty_jobs[job.key] = job
+        self._cluster.queue_cache.dirty_jobs[job.key] = job
         self.drop_if_empty(job)
 
     def served(self, change: KindServed) -> None:
-        """Take note of whether anybody serves PodGroups: pods that wait for one are told another thing."""
+        """Take in whether the API server serves PodGroups: pods that wait for one get another message then."""
         self._cluster.native_served = change.group_version
-        self._cluster.queue_ledger.dirty_jobs.update(self._cluster.native_jobs)
+        self._cluster.queue_cache.dirty_jobs.update(self._cluster.native_jobs)
 
     def _set_priority(self, job: JobInfo) -> None:
         group = job.spec.native
@@ -197,7 +197,7 @@ class NativeGroups:
 
 
 def _age(group: NativeGroup | None, first: TaskInfo | None) -> float:
-    """When a group came: its PodGroup was made; of those made in the same second the one whose pod came first."""
+    """Return the age of a group: its creation; of groups made in the same second, that of its first pod."""
     made = group.created if group is not None else None
     if made is None:
         return first.created if first is not None else 0.0
@@ -205,6 +205,6 @@ def _age(group: NativeGroup | None, first: TaskInfo | None) -> float:
 
 
 def _volcanos(task: TaskInfo) -> str:
-    """The Volcano PodGroup that a pod of a native group names by annotation; empty for none."""
+    """Return the Volcano PodGroup that a pod of a native group names by annotation; empty for none."""
     name = as_name(task.spec.annotations.get(GROUP_NAME, ""))
     return f"{task.namespace}/{name}" if name else ""

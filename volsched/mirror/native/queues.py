@@ -2,7 +2,7 @@
 
 The first that names one decides: the PodGroup, its Workload, its pods if they agree, the namespace; else it is the
 default queue. Pods are asked since the user of a Job reaches nothing else: its controller copies no annotations. Where
-a group has pods that came with a node and no PodGroup, another one decides (``mirror.passers_by``).
+a group has pods that came with a node and no PodGroup, another one decides (``mirror.ungrouped_pods``).
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from collections.abc import Callable
 
 from volsched.mirror.reading import as_name
 from volsched.model import api
-from volsched.model.changes import Gone
+from volsched.model.changes import Deleted
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
-from volsched.model.native.group import QUEUE_NAME
+from volsched.model.native_group import QUEUE_NAME
 from volsched.model.pods.task import TaskInfo
 
 
 class NativeQueues:
-    """Which queues Workloads, pods and namespaces name, and of each native group the one that follows."""
+    """The queues that Workloads, pods and namespaces name, and the resulting queue of each native group."""
 
     def __init__(self, cluster: Cluster, default: str, is_elsewhere: Callable[[JobInfo], bool]) -> None:
         self._cluster = cluster
@@ -70,7 +70,7 @@ class NativeQueues:
         meta = workload.metadata
         self._name(self._workloads, workload.key, as_name(meta.annotations.get(QUEUE_NAME, "")), meta.namespace)
 
-    def drop_workload(self, gone: Gone) -> None:
+    def drop_workload(self, gone: Deleted) -> None:
         """Forget a Workload."""
         self._name(self._workloads, f"{gone.namespace}/{gone.name}", "", gone.namespace)
 
@@ -79,7 +79,7 @@ class NativeQueues:
         meta = namespace.metadata
         self._name(self._namespaces, meta.name, as_name(meta.annotations.get(QUEUE_NAME, "")), meta.name)
 
-    def drop_namespace(self, gone: Gone) -> None:
+    def drop_namespace(self, gone: Deleted) -> None:
         """Forget a namespace."""
         self._name(self._namespaces, gone.name, "", gone.name)
 
@@ -97,7 +97,7 @@ class NativeQueues:
     # -- which one follows --------------------------------------------------------------------------------------------
 
     def settle(self, job: JobInfo) -> None:
-        """Put a group where it belongs by what is named now, once it holds nothing where it is."""
+        """Move a group to the queue that is named now, once it holds nothing in the present one."""
         group = job.spec.native
         of_members = sorted(self._counts.get(job.key, ()))
         named = self._named_by(job) or next(iter(of_members), "") or self._namespaces.get(job.namespace, "")
@@ -106,13 +106,13 @@ class NativeQueues:
             job.fault = job.fault or f'its pods name different queues: "{of_members[0]}" and "{of_members[1]}"'
         before = job.queue
         if not self._is_elsewhere(job):
-            self._cluster.queue_ledger.set_job_queue(job, named or self._default)
+            self._cluster.queue_cache.set_job_queue(job, named or self._default)
         if job.queue != before:
             job.requeue()
-        self._cluster.queue_ledger.dirty_jobs[job.key] = job
+        self._cluster.queue_cache.dirty_jobs[job.key] = job
 
     def _named_by(self, job: JobInfo) -> str:
-        """The queue that the group or its Workload names."""
+        """Return the queue that the group or its Workload names."""
         group = job.spec.native
         if group is None:
             return ""

@@ -1,8 +1,8 @@
-"""From a PodGroup of scheduling.k8s.io, in any version, to the one record that the scheduler decides by.
+"""Reads a PodGroup of scheduling.k8s.io, in any version, into one record for the scheduler.
 
-Nothing of a spec is passed over: a member that is not known here, or known and not served, is a fault of the group,
-which is then not placed. The shapes of v1alpha2 (Kubernetes 1.36) and of what comes after it (1.37) are two structs; a
-null counts as absent.
+No field of a spec is ignored: an unknown field, or a known one that volsched does not support, is a fault of the group,
+which is then not placed. v1alpha2 (Kubernetes 1.36) and later versions (1.37) have two structs; a null counts as
+absent.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ import msgspec
 
 from volsched.mirror.reading import seconds
 from volsched.model import api, labels
+from volsched.model.api.native_groups import GROUP, PodGroup
 from volsched.model.conditions import REMEMBERED
 from volsched.model.errors import FieldError
 from volsched.model.job import PodGroupCondition
-from volsched.model.native.api import GROUP, PodGroup
-from volsched.model.native.group import ApiVersion, NativeGroup
+from volsched.model.native_group import ApiVersion, NativeGroup
 from volsched.model.pods.claim_use import ResourceClaimUse
 
 Read: TypeAlias = dict[str, Any]
 
 
 class _StrictStruct(msgspec.Struct, frozen=True, gc=False, rename="camel", forbid_unknown_fields=True):
-    """What must be understood to the last member."""
+    """The part that must be understood completely."""
 
 
 class _Nothing(_StrictStruct, frozen=True):
@@ -103,7 +103,7 @@ def group_of(found: PodGroup) -> NativeGroup:
 
 
 def understood(found: PodGroup) -> NativeGroup:
-    """Return the record of a PodGroup; raises FieldError with the field of it that is not understood."""
+    """Return the record of a PodGroup; raises FieldError with the field that is not understood."""
     about = _about(found)
     try:
         return msgspec.structs.replace(about, **_READERS[about.version.name](api.as_json(found.spec)))
@@ -112,7 +112,7 @@ def understood(found: PodGroup) -> NativeGroup:
 
 
 def _about(found: PodGroup) -> NativeGroup:
-    """What is read alike in all versions: who the group is, and its status."""
+    """Return the part that is read alike in all versions: identity and status of the group."""
     meta, version = found.metadata, VERSIONS[found.group_version]
     return NativeGroup(
         version,
@@ -128,7 +128,7 @@ def _about(found: PodGroup) -> NativeGroup:
 
 
 def conditions_of(found: PodGroup) -> tuple[PodGroupCondition, ...]:
-    """Return the conditions of ours that the API server has, without the fields that only state when."""
+    """Return volsched's conditions at the API server, without their times."""
     kinds = (VERSIONS[found.group_version].condition, *REMEMBERED)
     stated = (known for known in found.status.conditions if known.type in kinds)
     return tuple(PodGroupCondition(known.type, known.status, known.reason, known.message) for known in stated)
@@ -195,7 +195,7 @@ VERSIONS: Final[Mapping[str, ApiVersion]] = {
     _V1ALPHA2: ApiVersion(_V1ALPHA2, "PodGroupScheduled", one_priority=False),
     **{name: ApiVersion(name, "PodGroupInitiallyScheduled", one_priority=True) for name in _OF_137},
 }
-"""What is particular to each version, by its name."""
+"""The particulars of each version, by its name."""
 
 _READERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Read]]] = {
     _V1ALPHA2: _of_alpha2,

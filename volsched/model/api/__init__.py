@@ -1,7 +1,7 @@
 """Kubernetes objects as typed structs with only the fields that volsched reads.
 
 Decoding is strict where it matters (a field that is read and has the wrong type is an error that names its path) and
-blind to all else (unknown fields are skipped, which is also what makes it fast). Structs are frozen and not tracked by
+ignores everything else (unknown fields are skipped, which also makes it fast). Structs are frozen and not tracked by
 the garbage collector: they hold no cycles, and a hundred thousand of them cost it nothing. Times stay texts, quantities
 stay as written; `quantity`, `requests` and `template` give them a meaning.
 

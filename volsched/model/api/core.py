@@ -4,7 +4,7 @@ from volsched.model.api.shared import ApiObject, Condition, LabelSelector, Recor
 
 
 class Taint(Record, frozen=True):
-    """What keeps pods off a node unless they tolerate it."""
+    """A taint: it keeps pods without a toleration off a node."""
 
     key: str = ""
     value: str = ""
@@ -12,7 +12,7 @@ class Taint(Record, frozen=True):
 
 
 class NodeSpec(Record, frozen=True):
-    """What an administrator specifies of a node."""
+    """The spec of a node."""
 
     unschedulable: bool = False
     taints: tuple[Taint, ...] = ()
@@ -26,19 +26,19 @@ class ContainerImage(Record, frozen=True):
 
 
 class NodeSystemInfo(Record, frozen=True):
-    """What a kubelet runs on."""
+    """The system information of a node."""
 
     operating_system: str = ""
 
 
 class NodeFeatures(Record, frozen=True):
-    """What the container runtime of a node can do."""
+    """The features of a node's container runtime."""
 
     supplemental_groups_policy: bool = False
 
 
 class NodeStatus(Record, frozen=True):
-    """What the kubelet reports of a node."""
+    """The status of a node."""
 
     capacity: ResourceList = {}
     allocatable: ResourceList = {}
@@ -97,7 +97,7 @@ class Lease(ApiObject, frozen=True):
 
 
 class ServiceSpec(Record, frozen=True):
-    """Which pods a Service leads to."""
+    """The selector of a Service."""
 
     selector: dict[str, str] = {}
 
@@ -109,7 +109,7 @@ class Service(ApiObject, frozen=True):
 
 
 class PodDisruptionBudgetSpec(Record, frozen=True):
-    """How many pods must stay."""
+    """The spec of a PodDisruptionBudget."""
 
     selector: LabelSelector | None = None
     min_available: int | str | None = None
@@ -117,7 +117,7 @@ class PodDisruptionBudgetSpec(Record, frozen=True):
 
 
 class PodDisruptionBudgetStatus(Record, frozen=True):
-    """How many pods may go now."""
+    """The allowed disruptions of a PodDisruptionBudget."""
 
     disruptions_allowed: int = 0
     desired_healthy: int | None = None

@@ -51,7 +51,7 @@ KINDS: Final[Mapping[tuple[str, str], type[ApiObject]]] = {
     ("scheduling.volcano.sh/v1beta1", "PodGroup"): PodGroup,
     ("batch.volcano.sh/v1alpha1", "Job"): Job,
 }
-"""What each kind of a group and version is decoded into."""
+"""The struct of each kind of a group and version."""
 
 AnyObject = TypeVar("AnyObject", bound=ApiObject)
 T = TypeVar("T")
@@ -119,7 +119,7 @@ def field_and_message(error: msgspec.ValidationError, read: Any) -> tuple[str, s
 
 
 Nulls: TypeAlias = Mapping[str, "Nulls"]
-"""Fields, and fields inside of them, below which entries that are null stay; in the innermost they stay everywhere."""
+"""Fields, and fields inside of them, in which null entries stay; in the innermost they stay everywhere."""
 
 _EVERYWHERE: Final = "*"
 _BELOW: Final[Nulls] = {_EVERYWHERE: {}}
@@ -129,10 +129,10 @@ _NULLS_MEAN_AMOUNTS: Final[Mapping[type[ApiObject], Nulls]] = {
 
 
 def as_json(value: Any, nulls: Nulls | None = None, levels: int = MOST_LEVELS) -> Any:
-    """Return what the API server would make of a value from YAML.
+    """Return a value from YAML as the API server would read it.
 
-    Mapping entries that are null count as absent, but where `nulls` states that they do not; keys are texts, and times
-    stay texts, whatever a YAML reader thinks. Raises FieldError for what is nested deeper than `levels`.
+    Mapping entries that are null count as absent, except where `nulls` says otherwise; keys are texts, and times stay
+    texts. Raises FieldError for values that are nested deeper than `levels`.
     """
     if levels < 0:
         raise FieldError("$", f"is nested deeper than {MOST_LEVELS} levels")
@@ -158,7 +158,7 @@ def _key_text(key: Any) -> Any:
 
 
 def object_name(raw: Mapping[str, Any]) -> str:
-    """Return `namespace/name` of an object of which nothing is known to be right, as far as it has them."""
+    """Return `namespace/name` of an unchecked object, as far as it has them."""
     metadata = raw.get("metadata")
     if not isinstance(metadata, Mapping):
         return ""
@@ -167,7 +167,7 @@ def object_name(raw: Mapping[str, Any]) -> str:
 
 
 def identity_of(raw: Any) -> ObjectMeta:
-    """Return who an object is of which nothing is known to be right, as far as it names itself."""
+    """Return the identity of an unchecked object, as far as it names itself."""
     metadata = raw.get("metadata") if isinstance(raw, Mapping) else None
     found = metadata if isinstance(metadata, Mapping) else {}
     identity = {name: found[name] for name in _IDENTITY if isinstance(found.get(name), str)}

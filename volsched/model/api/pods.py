@@ -30,7 +30,7 @@ class ContainerPort(Record, frozen=True):
 
 
 class ContainerRestartRule(Record, frozen=True):
-    """What to do when a container ends in a certain way."""
+    """A rule for a container that ends in a certain way."""
 
     action: str = ""
 
@@ -47,7 +47,7 @@ class Container(Record, frozen=True):
 
     @property
     def is_sidecar(self) -> bool:
-        """Whether this init container keeps running beside the others."""
+        """True if this init container keeps running beside the others."""
         return self.restart_policy == "Always"
 
 
@@ -69,7 +69,7 @@ class PreferredSchedulingTerm(Record, frozen=True):
 
 
 class NodeAffinity(Record, frozen=True):
-    """Which nodes a pod needs and likes."""
+    """The node affinity of a pod."""
 
     required: NodeSelector | None = msgspec.field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
     preferred: tuple[PreferredSchedulingTerm, ...] = msgspec.field(
@@ -115,7 +115,7 @@ class Affinity(Record, frozen=True):
 
 
 class TopologySpreadConstraint(Record, frozen=True):
-    """How evenly pods must or should be spread over a topology."""
+    """A topology spread constraint."""
 
     max_skew: int = 1
     topology_key: str = ""
@@ -188,7 +188,7 @@ class TypedObject(Record, frozen=True):
 
 
 class PersistentVolumeClaimSpec(Record, frozen=True):
-    """What a claim asks for; `storage_class_name` "" means no class, None the default class."""
+    """The spec of a claim; `storage_class_name` "" means no class, None the default class."""
 
     access_modes: tuple[str, ...] = ()
     volume_name: str = ""
@@ -260,14 +260,14 @@ class Sysctl(Record, frozen=True):
 
 
 class PodSecurityContext(Record, frozen=True):
-    """What of a pod's security a kubelet may refuse."""
+    """The parts of a security context for which a kubelet may refuse a pod."""
 
     supplemental_groups_policy: str = ""
     sysctls: tuple[Sysctl, ...] = ()
 
 
 class PodSpec(Record, frozen=True):
-    """What a pod needs."""
+    """The spec of a pod."""
 
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
@@ -303,7 +303,7 @@ class RunningState(Record, frozen=True):
 
 
 class TerminatedState(Record, frozen=True):
-    """How a container ended."""
+    """The end of a container."""
 
     exit_code: int = 0
     reason: str = ""
@@ -312,14 +312,14 @@ class TerminatedState(Record, frozen=True):
 
 
 class ContainerState(Record, frozen=True):
-    """What a container is doing, as far as it is of interest."""
+    """The state of a container, as far as it is read."""
 
     running: RunningState | None = None
     terminated: TerminatedState | None = None
 
 
 class ContainerStatus(Record, frozen=True):
-    """What the kubelet reports of a container; `resources` and `allocatedResources` while it is resized in place."""
+    """The status of a container; `resources` and `allocatedResources` while it is resized in place."""
 
     name: str = ""
     resources: ResourceRequirements | None = None
@@ -337,7 +337,7 @@ class PodResourceClaimStatus(Record, frozen=True):
 
 
 class PodStatus(Record, frozen=True):
-    """How a pod is doing."""
+    """The status of a pod."""
 
     phase: str = ""
     reason: str = ""

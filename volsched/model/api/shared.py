@@ -6,8 +6,10 @@ from volsched.model.values.quantity import QuantityText
 
 ResourceList = dict[str, QuantityText]
 LimitList = dict[str, QuantityText | None]
-"""Amounts by which somebody limits others. A null is not read as if it were not written, since that would be no limit:
-it is no quantity, as any other text that is none."""
+"""Amounts that limit others. A null is an unreadable quantity here and not an absent one.
+
+An absent amount would be no limit.
+"""
 
 
 class Record(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, rename="camel"):
@@ -43,7 +45,7 @@ class ObjectMeta(Record, frozen=True):
 
     @property
     def controller(self) -> OwnerReference | None:
-        """The owner that manages this object."""
+        """Return the owner that manages this object."""
         return next((owner for owner in self.owner_references if owner.controller), None)
 
 
@@ -101,7 +103,7 @@ class NodeSelector(Record, frozen=True):
 
 
 class ResourceRequirements(Record, frozen=True):
-    """What a container or a pod asks for and may use at most."""
+    """The requests and limits of a container or a pod."""
 
     requests: ResourceList = {}
     limits: ResourceList = {}

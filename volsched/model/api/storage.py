@@ -30,7 +30,7 @@ class CSIPersistentVolumeSource(Record, frozen=True):
 
 
 class PersistentVolumeSpec(Record, frozen=True):
-    """What a volume offers."""
+    """The spec of a volume."""
 
     capacity: ResourceList = {}
     access_modes: tuple[str, ...] = ()
@@ -85,7 +85,7 @@ class StorageClass(ApiObject, frozen=True):
 
 
 class VolumeNodeResources(Record, frozen=True):
-    """How many volumes of a driver a node takes; None is no limit."""
+    """The number of volumes of a driver that a node takes; None is no limit."""
 
     count: int | None = None
 
@@ -112,7 +112,7 @@ class CSINode(ApiObject, frozen=True):
 
 
 class CSIDriverSpec(Record, frozen=True):
-    """What a driver does."""
+    """The spec of a driver."""
 
     storage_capacity: bool = False
     attach_required: bool = True
@@ -141,14 +141,14 @@ class InlineVolumeSpec(Record, frozen=True):
 
 
 class VolumeAttachmentSource(Record, frozen=True):
-    """Which volume is attached."""
+    """The volume of an attachment."""
 
     persistent_volume_name: str | None = None
     inline_volume_spec: InlineVolumeSpec | None = None
 
 
 class VolumeAttachmentSpec(Record, frozen=True):
-    """What is to be attached where."""
+    """The spec of an attachment."""
 
     attacher: str = ""
     node_name: str = ""
@@ -156,7 +156,7 @@ class VolumeAttachmentSpec(Record, frozen=True):
 
 
 class VolumeAttachmentStatus(Record, frozen=True):
-    """Whether it is attached."""
+    """The status of an attachment."""
 
     attached: bool = False
 

@@ -9,7 +9,7 @@ from volsched.model.api.shared import ApiObject, Condition, LabelSelector, Limit
 
 
 class Guarantee(Record, frozen=True):
-    """What a queue keeps for itself."""
+    """The guarantee of a queue."""
 
     resource: LimitList = {}
 
@@ -29,9 +29,9 @@ class QueueAffinity(Record, frozen=True):
 
 
 class QueueSpec(Record, frozen=True):
-    """What a queue may use; `dra` is read by its plugin, which reports what is wrong in it.
+    """The spec of a queue; `dra` is read by its plugin, which reports its faults.
 
-    `state` is what its administrator wants, Open or Closed; empty leaves it to `status.state`.
+    `state` is the wanted one, Open or Closed; empty leaves it to `status.state`.
     """
 
     weight: int = 1
@@ -49,14 +49,14 @@ class QueueSpec(Record, frozen=True):
 
 
 class QueueUsage(Record, frozen=True):
-    """What a queue used up to a time, in amounts times seconds; written by the scheduler."""
+    """The past usage of a queue until a time, in amounts times seconds; written by the scheduler."""
 
     time: str = ""
     resource_seconds: dict[str, str | int | float] = {}
 
 
 class QueueStatus(Record, frozen=True):
-    """What a queue uses; an empty state means Open."""
+    """The status of a queue; an empty state means Open."""
 
     state: str = ""
     pending: int = 0
@@ -76,7 +76,7 @@ class Queue(ApiObject, frozen=True):
 
 
 class NetworkTopology(Record, frozen=True):
-    """How close to each other the pods of a group must be."""
+    """The network topology of a group."""
 
     mode: str = ""
     highest_tier_allowed: int | None = None
@@ -84,7 +84,7 @@ class NetworkTopology(Record, frozen=True):
 
 
 class SubGroupPolicy(Record, frozen=True):
-    """Into which subgroups the pods of a group are divided, and how many of these start whole."""
+    """The subgroups of a group, and how many of these start whole."""
 
     name: str = ""
     sub_group_size: int | None = None
@@ -95,7 +95,7 @@ class SubGroupPolicy(Record, frozen=True):
 
 
 class PodGroupSpec(Record, frozen=True):
-    """What a gang needs before it starts."""
+    """The spec of a gang."""
 
     min_member: int = 0
     min_task_member: dict[str, int] = {}
@@ -107,7 +107,7 @@ class PodGroupSpec(Record, frozen=True):
 
 
 class PodGroupStatus(Record, frozen=True):
-    """How a gang is doing."""
+    """The status of a gang."""
 
     phase: str = ""
     conditions: tuple[Condition, ...] = ()
@@ -124,7 +124,7 @@ class PodGroup(ApiObject, frozen=True):
 
 
 class LifecyclePolicy(Record, frozen=True):
-    """What to do on an event of a Volcano Job."""
+    """A policy for an event of a Volcano Job."""
 
     action: str = ""
     event: str = ""
@@ -171,7 +171,7 @@ class JobVolume(Record, frozen=True):
 
 
 class JobSpec(Record, frozen=True):
-    """What a Volcano Job runs."""
+    """The spec of a Volcano Job."""
 
     scheduler_name: str = ""
     min_available: int | None = None
@@ -198,7 +198,7 @@ class JobState(Record, frozen=True):
 
 
 class JobStatus(Record, frozen=True):
-    """How a Volcano Job is doing."""
+    """The status of a Volcano Job."""
 
     state: JobState = JobState()
     min_available: int = 0

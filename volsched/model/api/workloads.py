@@ -1,4 +1,4 @@
-"""What makes pods: Deployments, StatefulSets, DaemonSets, Jobs."""
+"""Workloads, which make pods: Deployments, StatefulSets, DaemonSets, Jobs."""
 
 from volsched.model.api.pods import PersistentVolumeClaimTemplate, PodTemplateSpec
 from volsched.model.api.shared import ApiObject, Condition, LabelSelector, Record
@@ -13,14 +13,14 @@ class WorkloadSpec(Record, frozen=True):
 
 
 class RollingUpdate(Record, frozen=True):
-    """How many pods a rolling update has beyond those wanted, and how many may be missing: numbers or percentages."""
+    """The surplus and the shortage of pods that a rolling update allows: numbers or percentages."""
 
     max_surge: int | str = "25%"
     max_unavailable: int | str = "25%"
 
 
 class DeploymentStrategy(Record, frozen=True):
-    """How new pods replace old ones: ``RollingUpdate``, which an empty type is, or ``Recreate``."""
+    """The update strategy: ``RollingUpdate``, also if the type is empty, or ``Recreate``."""
 
     type: str = ""
     rolling_update: RollingUpdate | None = None
@@ -86,7 +86,7 @@ class BatchJobSpec(Record, frozen=True):
 
 
 class BatchJobStatus(Record, frozen=True):
-    """How a batch Job is doing."""
+    """The status of a batch Job."""
 
     conditions: tuple[Condition, ...] = ()
     start_time: str | None = None

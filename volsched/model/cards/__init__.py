@@ -1,1 +1,1 @@
-"""Accelerator cards as nodes offer them and as users name them, by labels and resources that vendors document."""
+"""Accelerator cards of nodes and their names, from labels and resources that vendors document."""

@@ -1,7 +1,7 @@
 """Whole cards by name, as users write them: a JSON object in an annotation, such as ``{"NVIDIA-A100": 8}``.
 
-Nothing here fails: what cannot be read is an error with its path beside what could be. Amounts come out in milli-cards
-(a card is 1000), the unit of all extended resources.
+Nothing here raises: a part that cannot be read is an error with its path beside the parts that can. Amounts come out in
+milli-cards (a card is 1000), the unit of all extended resources.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def at(path: str, name: str) -> str:
 
 
 def is_plain(name: str) -> bool:
-    """Whether a name can be that of a card: not empty, and of characters that can be shown."""
+    """True if a name can be that of a card: not empty, and of visible characters."""
     return bool(name) and name.isprintable()
 
 

@@ -1,4 +1,4 @@
-"""Names of resources and annotations about cards, and what the name of a shared card tells of itself."""
+"""Names of resources and annotations about cards, and the parts of a shared card's name."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
 SHARED_RESOURCE: Final = "nvidia.com/gpu.shared"
-"""What MPS shares are, and time slices where the device plugin renames what it shares."""
+"""The resources of MPS shares, and of time slices where the device plugin renames shared cards."""
 MIG_PREFIX: Final = "nvidia.com/mig-"
 
 MGPU_CORE: Final = "vke.volcengine.com/mgpu-core"
@@ -20,10 +20,10 @@ SHARED_AMOUNTS: Final = {MGPU_CORE: "core", MGPU_MEMORY: "memory"}
 """Resources in which containers share cards, and what people call each."""
 
 CARD_QUOTA: Final = "volcano.sh/card.quota"
-"""Annotation of a Queue in Volcano's design: a JSON object of what it may hold, whole cards by name."""
+"""Annotation of a Queue in Volcano's design: a JSON object with its limit of whole cards by name."""
 
 CardNameFn: TypeAlias = Callable[[str, Mapping[str, str]], str]
-"""What does a node with these labels call a unit of this resource? Empty: that is no card, or it is not known."""
+"""Return the card name of a resource on a node with these labels; empty if it is no card or not known."""
 
 _SHARE: Final = r".+/(?:(mps-[0-9]+g\*1/[0-9]+|time-slicing\*1/[0-9]+)|mig-(.+)-mixed)"
 

@@ -39,7 +39,7 @@ class CardMapping:
         self.keys = frozenset(key for label in labels for key in label.keys)
 
     def card_of(self, resource: str, labels: Mapping[str, str]) -> str:
-        """Return what a node with these labels calls a unit of a resource; empty where no entry tells."""
+        """Return the card name of a resource on a node with these labels; empty if no entry tells."""
         return next(filter(None, (each.of(labels) for each in self._of.get(resource, ()))), "")
 
     def resource_of(self, card: str) -> str | None:

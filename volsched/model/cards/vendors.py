@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
-"""The label that every cloud sets, and by which nodes of one kind of accelerator are told where nothing else tells."""
+"""The label that every cloud sets: the last resort to tell kinds of accelerators apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +27,11 @@ class CardLabel:
 
     @property
     def keys(self) -> Iterable[str]:
-        """The labels that are read."""
+        """Return the labels that are read."""
         return filter(None, (self.key, *(key for _, key in self.parts)))
 
     def read(self, labels: Mapping[str, str]) -> str:
-        """Return the card on a node with these labels; empty where it lacks the first of them."""
+        """Return the card on a node with these labels; empty if it lacks the first of them."""
         model = labels.get(self.key, "") if self.key else ""
         return model + "".join(self._parts(labels)) if model else ""
 
@@ -97,9 +97,10 @@ _MONITORING: Final = "monitoring"
 
 
 def accelerators(resources: Iterable[str], known: Iterable[str] = ()) -> list[str]:
-    """Return those resources of a node that look like accelerators, in order, those aside that are ``known``.
+    """Return the resources of a node that look like accelerators, in order, without ``known`` ones.
 
-    Amounts of them (memory, cores) count where the vendor offers no other, and none is known: they are parts of those.
+    Amounts of them (memory, cores) count only if the vendor offers nothing else, and none is known: they are parts of
+    those.
     """
     found = sorted(name for name in resources if _looks_like_one(name))
     known = set(known)
@@ -128,10 +129,10 @@ def product_label(resource: str) -> str:
 
 
 def label_on(resource: str, labels: Mapping[str, str]) -> str:
-    """Return a label of a node whose value alone could be the name of a resource's cards; empty where it has none."""
+    """Return a label of a node whose value alone could be the name of a resource's cards; empty without one."""
     known = [label for resources, found in VENDORS if resource in resources for label in found]
-    told = next((label for label in known if label.read(labels)), CardLabel(INSTANCE_TYPE))
-    return told.key if told.read(labels) == labels.get(told.key) else ""
+    named = next((label for label in known if label.read(labels)), CardLabel(INSTANCE_TYPE))
+    return named.key if named.read(labels) == labels.get(named.key) else ""
 
 
 def is_amount(resource: str) -> bool:

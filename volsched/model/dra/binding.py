@@ -32,7 +32,7 @@ class Readiness(msgspec.Struct, frozen=True):
 
     @property
     def is_reached(self) -> bool:
-        """Whether pods that use the claim may be bound."""
+        """True if pods that use the claim may be bound."""
         return not self.pending and not self.failure
 
     def is_given_up(self, now: float, within: float) -> bool:

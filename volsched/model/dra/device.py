@@ -183,7 +183,7 @@ class Request(msgspec.Struct, frozen=True):
     prioritised: bool = False
 
     def full_name(self, ask: Ask) -> str:
-        """The name that a result of this alternative has."""
+        """Return the name that a result of this alternative has."""
         return f"{self.name}/{ask.name}" if self.prioritised else self.name
 
 
@@ -259,5 +259,5 @@ class Claim:
 
     @property
     def is_of_group(self) -> bool:
-        """Whether it is reserved for a PodGroup, which keeps it whatever becomes of single pods."""
+        """True if it is reserved for a PodGroup, which keeps it whatever becomes of single pods."""
         return any(consumer.resource == "podgroups" for consumer in self.reserved_for)

@@ -1,7 +1,7 @@
 """All devices, classes and claims of the cluster, and who has which device.
 
 Everything of Dynamic Resource Allocation comes in here (`Devices.put`, `drop`), is read once, and indexed by pool and
-by node. Allocated devices are counted up and down claim by claim (`DeviceLedger`), never from scratch: from the status
+by node. Allocated devices are counted up and down claim by claim (`DeviceUsage`), never from scratch: from the status
 of a claim, or from what a session has chosen for it and nobody has written yet (*in flight*).
 
 Versions tell what has to be asked again: a pool that belongs to one node concerns that node only, so a change of it
@@ -16,19 +16,20 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 import msgspec
 
 from volsched.model import api
+from volsched.model.clocks import KeyLog
 from volsched.model.dra import api as dra
 from volsched.model.dra.binding import readiness_of
 from volsched.model.dra.device import Claim, ClaimSpec, ClassSpec, DeviceId, PoolId, Slice, TaintRule
 from volsched.model.dra.reading import amount, claim_spec, class_of, slice_of, taint_rule_of
 from volsched.model.dra.taints import TaintRules, concerned_by, tainted
+from volsched.model.former import renamed_attributes
 from volsched.model.pods.owners import Owner, controller_of
-from volsched.model.values.keylog import KeyLog
 
 
 @dataclass(slots=True)
@@ -44,7 +45,7 @@ class InFlight:
     pods: dict[str, None] = field(default_factory=dict)
 
 
-class DeviceLedger:
+class DeviceUsage:
     """Which devices are taken, by how much; kept claim by claim."""
 
     def __init__(self) -> None:
@@ -110,7 +111,7 @@ class DeviceLedger:
 
 
 class Devices:
-    """Slices, classes, claims and templates, by name or by ``namespace/name``, and the ledger.
+    """Slices, classes, claims and templates, by name or by ``namespace/name``, and the use of devices.
 
     `slices` have the taints of DeviceTaintRules beside those that they state themselves.
 
@@ -132,7 +133,7 @@ class Devices:
         self.templates: dict[str, ClaimSpec] = {}
         self.in_flight: dict[str, InFlight] = {}
         """By the claim's uid."""
-        self.ledger = DeviceLedger()
+        self.usage = DeviceUsage()
         self.vacant: set[str] = set()
         """The uids of claims whose devices count as free while it is tried what would be without their users."""
         self.unclean: dict[str, None] = {}
@@ -169,7 +170,7 @@ class Devices:
 
     @property
     def pools(self) -> Iterable[PoolId]:
-        """All pools."""
+        """Return all pools."""
         return self._pools
 
     def pools_near(self, node: str) -> list[PoolId]:
@@ -199,7 +200,7 @@ class Devices:
 
     @property
     def has_extended_claims(self) -> bool:
-        """Whether there is any claim for the extended resources of a pod."""
+        """True if there is any claim for the extended resources of a pod."""
         return bool(self._extended)
 
     def extended_claim_of(self, pod: Owner) -> Claim | None:
@@ -208,7 +209,7 @@ class Devices:
 
     @property
     def log_end(self) -> int:
-        """The position after the newest change of a claim."""
+        """Return the position after the newest change of a claim."""
         return self._log.end
 
     def changed_since(self, position: int) -> Iterable[str] | None:
@@ -400,7 +401,7 @@ class Devices:
 
     def _replaced(self, pod: Owner) -> None:
         """Let go of what was in flight for a claim that was still to be made: it is there, with the same devices."""
-        uid = unmade_uid(pod.uid)
+        uid = pending_claim_uid(pod.uid)
         chosen = self.in_flight.get(uid)
         if chosen is not None and chosen.owner == pod:
             del self.in_flight[uid]
@@ -409,7 +410,7 @@ class Devices:
 
     def _hold(self, uid: str, allocation: dra.Allocation | None) -> None:
         results = allocation.devices.results if allocation is not None else ()
-        for pool in self.ledger.hold(uid, results):
+        for pool in self.usage.hold(uid, results):
             self._pool_changed(pool)
 
     def _put_slice(self, new: Slice) -> None:
@@ -491,8 +492,11 @@ class Devices:
         known = self._specs.get(key)
         return known if known is not None else self._specs.setdefault(key, claim_spec(written, path))
 
+    if not TYPE_CHECKING:  # a type checker finds the former names itself
+        __getattr__ = renamed_attributes({"ledger": "usage"})
 
-def unmade_uid(pod: str) -> str:
+
+def pending_claim_uid(pod: str) -> str:
     """Return the uid that stands for a pod's claim for extended resources as long as it is not made."""
     return f"{pod}/extended-resources"
 

@@ -155,7 +155,7 @@ def _plain(written: msgspec.Raw) -> Any:
 
 
 def needs_parameters(allocation: dra.Allocation) -> bool:
-    """Whether an allocation lacks parameters that its claim states: they were not kept."""
+    """True if an allocation lacks parameters that its claim states: they were not kept."""
     return any(one.opaque is None for one in allocation.devices.config)
 
 

@@ -1,11 +1,11 @@
 """Resource names as small integers, so that amounts are lists and arrays instead of mappings.
 
-Two columns are no resource of any node: the amounts that Kubernetes assumes for scoring when a container names no
-cpu or memory request (100m and 200Mi, ``schedutil.GetNonzeroRequests``). They travel with a task's charge so that the
+Two columns are no resource of any node: the amounts that Kubernetes assumes for scoring when a container names no cpu
+or memory request (100m and 200Mi, ``schedutil.GetNonzeroRequests``). They travel with a task's charge so that the
 scores of a node never need a scan of its pods.
 
-A resource has a column of its own once a node offers it, or devices serve it. All others share one, of which every node
-has nothing: pods may name as many resources as they like, and each column costs a number on every node.
+A resource has a column of its own once a node offers it, or devices serve it. All others share one, in which every node
+has 0: pods may name as many resources as they like, and each column costs a number on every node.
 """
 
 from __future__ import annotations
@@ -35,8 +35,10 @@ class ResourceColumns:
     def __init__(self, is_left_to_devices: Callable[[str], bool] = lambda _: False) -> None:
         self._is_left = is_left_to_devices
         self.left_to_devices: frozenset[int] = frozenset()
-        """Columns of extended resources that a DeviceClass stands for: a node that offers nothing of one has room for
-        any amount of it, as far as amounts tell, and its devices decide."""
+        """Columns of extended resources that a DeviceClass stands for.
+
+        A node that offers nothing of one has room for any amount of it, as far as amounts go, and its devices decide.
+        """
         self.names: list[str] = list(_FIXED)
         self.version = 0
         """Another one whenever a resource has got a column of its own."""
@@ -50,11 +52,11 @@ class ResourceColumns:
         return len(self.names)
 
     def find(self, resource: str) -> int | None:
-        """The column of a resource, or None when it has none of its own."""
+        """Return the column of a resource, or None when it has none of its own."""
         return self._columns.get(resource)
 
     def column(self, resource: str) -> int:
-        """The column of a resource, made when it is new."""
+        """Return the column of a resource, made when it is new."""
         found = self._columns.get(resource)
         if found is None:
             found = self._columns[resource] = len(self.names)
@@ -65,7 +67,7 @@ class ResourceColumns:
         return found
 
     def place(self, resource: str) -> int:
-        """The column by which a resource counts: its own, or that of what nothing offers; see ``version``."""
+        """Return the column of a resource: its own, or that of resources without an offer; see ``version``."""
         return self._columns.get(resource, OFFERED_NOWHERE)
 
     def ask_again(self) -> bool:
@@ -77,7 +79,7 @@ class ResourceColumns:
         return True
 
     def request(self, template: PodTemplate) -> tuple[tuple[int, int], ...]:
-        """What a task asks for, pod slots aside: ``(column, amount)`` pairs in order of columns."""
+        """Return the request of a task without its pod slot: ``(column, amount)`` pairs in order of columns."""
         found = self._requests.get(template.id)
         if found is None:
             amounts: dict[int, int] = {}
@@ -97,17 +99,17 @@ class ResourceColumns:
         return OFFERED_NOWHERE
 
     def names_of(self, template: PodTemplate, column: int) -> tuple[str, ...]:
-        """The resources that a task asks for by a column: one, or all that nothing offers."""
+        """Return the resources that a task asks for by a column: one, or all that nothing offers."""
         if column != OFFERED_NOWHERE:
             return (self.names[column],)
         return tuple(sorted(name for name in template.request if template.id in self._asked_in_vain.get(name, ())))
 
     def in_vain(self) -> KeysView[str]:
-        """The resources that tasks ask for and that nothing offers."""
+        """Return the resources that tasks ask for and that nothing offers."""
         return self._asked_in_vain.keys()
 
     def offered_now(self, names: Collection[str]) -> set[int]:
-        """Give resources columns of their own; the ids of the templates whose charges are others from now on."""
+        """Give resources columns of their own; return the ids of templates whose charges change."""
         templates: set[int] = set()
         for name in names:
             self.column(name)
@@ -118,7 +120,7 @@ class ResourceColumns:
         return templates
 
     def charge(self, template: PodTemplate) -> tuple[tuple[int, int], ...]:
-        """What a task takes on its node: its request, one pod slot and the amounts that scores assume."""
+        """Return the charge of a task on its node: its request, one pod slot and the amounts that scores assume."""
         found = self._charges.get(template.id)
         if found is None:
             extra = ((PODS, 1), (NONZERO_CPU, template.nonzero_cpu), (NONZERO_MEMORY, template.nonzero_memory))
@@ -126,7 +128,7 @@ class ResourceColumns:
         return found
 
     def forget(self, template: PodTemplate) -> None:
-        """Drop what is remembered of a template that no task has any more."""
+        """Drop data about a template without tasks."""
         self._charges.pop(template.id, None)
         self._requests.pop(template.id, None)
         for name in template.request:

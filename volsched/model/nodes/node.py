@@ -1,7 +1,7 @@
-"""A node: what it offers, what is taken there, and by whom.
+"""A node: its allocatable amounts, its used amounts, and its tasks.
 
-Amounts are exact Python integers in lists that are indexed by the cluster's resource columns; they are the truth.
-NumPy columns over all nodes (``volsched.framework.columns.columns``) follow them where a whole vector is needed.
+Amounts are exact Python integers in lists that are indexed by the cluster's resource columns; they are the truth. NumPy
+columns over all nodes (``volsched.framework.columns.tables``) follow them where a whole vector is needed.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class NodeProperties:
-    """A node's own properties, apart from how much of it is used; replaced as a whole when the Node changes.
+    """The properties of a node, apart from its used amounts; replaced as a whole when the Node changes.
 
-    ``quarantined``: a pod runs there that cannot be read, so nobody knows what is free.
+    ``quarantined``: a pod runs there that cannot be read, so the free amounts are not known.
     """
 
     name: str
@@ -44,10 +44,10 @@ class NodeProperties:
 
 
 class NodeAmounts:
-    """What a node offers and what of that is used, as sums: all that a score by amounts needs.
+    """The allocatable and used amounts of a node: all that a score by amounts needs.
 
     Amounts are in project units (cpu in thousandths of a core, memory in bytes, others in thousandths). The lists are
-    those of the node, by the cluster's resource columns; nobody but the cluster changes them.
+    those of the node, by the cluster's resource columns; only the cluster changes them.
     """
 
     __slots__ = ("_columns", "allocatable", "pipelined", "releasing", "used")
@@ -60,15 +60,15 @@ class NodeAmounts:
         self.pipelined = node.pipelined
 
     def allocatable_of(self, resource: str) -> int:
-        """What pods may take of a resource, 0 when the node has none."""
+        """Return the allocatable amount of a resource, 0 if the node has none."""
         return self._at(self.allocatable, resource)
 
     def used_of(self, resource: str) -> int:
-        """What pods hold of a resource, terminating pods included."""
+        """Return the amount of a resource that pods hold, terminating pods included."""
         return self._at(self.used, resource)
 
     def idle_of(self, resource: str) -> int:
-        """What is free now; below zero when the node shrank under its pods."""
+        """Return the amount that is free now; below zero if the node shrank under its pods."""
         return self._at(self.allocatable, resource) - self._at(self.used, resource)
 
     def _at(self, amounts: list[int], resource: str) -> int:
@@ -82,8 +82,8 @@ class NodeAmounts:
                 "NodeAmounts",
                 name,
                 dir(NodeAmounts),
-                "a callback that reads more annotates its node as NodeFacts (labels, taints, what it offers) or as "
-                "NodeInfo (everything)",
+                "a callback that reads more annotates its node as NodePropertiesView (labels, taints, what it "
+                "offers) or as NodeInfo (everything)",
             )
 
 
@@ -128,22 +128,22 @@ class NodeInfo:
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """The node's labels."""
+        """Return the node's labels."""
         return self.spec.labels
 
     @property
     def annotations(self) -> Mapping[str, str]:
-        """The node's annotations."""
+        """Return the node's annotations."""
         return self.spec.annotations
 
     @property
     def taints(self) -> tuple[Taint, ...]:
-        """The node's taints."""
+        """Return the node's taints."""
         return self.spec.taints
 
     @property
     def unschedulable(self) -> bool:
-        """Whether the node is cordoned."""
+        """True if the node is cordoned."""
         return self.spec.unschedulable
 
     @property
@@ -158,28 +158,28 @@ class NodeInfo:
 
     @property
     def terminating(self) -> bool:
-        """Whether the Node object is being deleted."""
+        """True if the Node object is being deleted."""
         return self.spec.terminating
 
     @property
     def quarantined(self) -> bool:
-        """Whether a pod runs there that cannot be read."""
+        """True if a pod runs there that cannot be read."""
         return self.spec.quarantined
 
     def capacity_of(self, resource: str) -> int:
-        """The machine's whole amount of a resource, 0 when it has none."""
+        """Return the machine's whole amount of a resource, 0 when it has none."""
         return self.spec.capacity.get(resource, 0)
 
     def allocatable_of(self, resource: str) -> int:
-        """What pods may take of a resource, 0 when the node has none."""
+        """Return the allocatable amount of a resource, 0 if the node has none."""
         return self._at(self.allocatable, resource)
 
     def used_of(self, resource: str) -> int:
-        """What pods hold of a resource, terminating pods included."""
+        """Return the amount of a resource that pods hold, terminating pods included."""
         return self._at(self.used, resource)
 
     def idle_of(self, resource: str) -> int:
-        """What is free now; below zero when the node shrank under its pods."""
+        """Return the amount that is free now; below zero if the node shrank under its pods."""
         return self._at(self.allocatable, resource) - self._at(self.used, resource)
 
     def _at(self, amounts: list[int], resource: str) -> int:
@@ -187,7 +187,7 @@ class NodeInfo:
         return 0 if column is None else amounts[column]
 
     def fits_idle(self, charge: tuple[tuple[int, int], ...]) -> bool:
-        """Whether every requested amount is free now."""
+        """True if every requested amount is free now."""
         allocatable, used = self.allocatable, self.used
         for column, amount in charge:
             if allocatable[column] - used[column] < amount and not self.leaves_to_devices(column):
@@ -195,7 +195,7 @@ class NodeInfo:
         return True
 
     def fits_future(self, charge: tuple[tuple[int, int], ...]) -> bool:
-        """Whether every requested amount is free once what is being released has gone."""
+        """True if every requested amount is free once terminating pods are gone."""
         allocatable, used, releasing, pipelined = self.allocatable, self.used, self.releasing, self.pipelined
         return all(
             allocatable[c] - used[c] + releasing[c] - pipelined[c] >= amount or self.leaves_to_devices(c)
@@ -203,7 +203,7 @@ class NodeInfo:
         )
 
     def leaves_to_devices(self, column: int) -> bool:
-        """Whether an extended resource comes from the node's devices, as the node itself offers none (KEP 5004)."""
+        """True if an extended resource comes from the node's devices, as the node itself offers none (KEP 5004)."""
         return column in self._columns.left_to_devices and not self.allocatable[column]
 
     def __repr__(self) -> str:

@@ -1,1 +1,1 @@
-"""What a pod states that decides where it may go: its template, its requests, its limits."""
+"""The parts of a pod that decide where it may go: its template, its requests, its limits."""

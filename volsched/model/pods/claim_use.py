@@ -1,4 +1,4 @@
-"""Which ResourceClaims a pod, or a PodGroup of scheduling.k8s.io, uses."""
+"""The ResourceClaims of a pod, or of a PodGroup of scheduling.k8s.io."""
 
 from __future__ import annotations
 

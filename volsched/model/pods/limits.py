@@ -1,8 +1,8 @@
-"""How much one pod may state: what is above a limit is refused with words, and slows nobody else down.
+"""Limits of one pod: above a limit it is refused with a message, and slows no other pod down.
 
-Whoever may make pods may write 10,000 terms of affinity into one, or 2,500 names of resources; each would be looked at
-for every node. A pod above a limit is not placed. One that runs, placed by somebody else, is counted with what it asks
-for, and its terms, of which it alone has the advantage, are not counted.
+A user may write 10,000 terms of affinity into one pod, or 2,500 names of resources; each would be checked on every
+node. A pod above a limit is not placed. If it runs already, its request counts, and its terms, which serve only itself,
+do not.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PodLimits:
-    """So much a pod may state at most.
+    """The limits of one pod.
 
     ``resources``: names of resources, of all containers together. ``node_terms``: terms of node affinity, preferred
     ones included. ``pod_terms``: terms of pod affinity and anti-affinity, and spread constraints. ``expressions``:
@@ -47,16 +47,17 @@ class PodLimits:
 DEFAULT: Final = PodLimits()
 
 KEPT_BYTES: Final = 512 << 20
-"""Memory for the objects of all namespaces together, by estimate: half of the scheduler's memory limit in the
-manifests, for 120,000 ordinary pods. See ``mirror.memory_bound``."""
+"""Memory for the objects of all namespaces together, by estimate, for 120,000 ordinary pods.
+
+It is half of the scheduler's memory limit in the manifests. See ``mirror.memory_bound``.
+"""
 
 KEPT_BYTES_OF_CONTROLLERS: Final = 256 << 20
-"""The same for the PodGroups, workloads and Volcano Jobs that the controllers look after: half of
-their memory limit."""
+"""The same for the PodGroups, workloads and Volcano Jobs of the controllers: half of their memory limit."""
 
 
 def exceeded(spec: api.PodSpec, limits: PodLimits) -> tuple[FieldError, ...]:
-    """Return what a pod states too much of, each with the argument that would let it."""
+    """Return the exceeded limits of a pod, each with the argument that raises it."""
     found = []
     for field in fields(PodLimits):
         (path, what), most = _DESCRIBED[field.name], getattr(limits, field.name)
@@ -68,7 +69,7 @@ def exceeded(spec: api.PodSpec, limits: PodLimits) -> tuple[FieldError, ...]:
 
 
 def trimmed(spec: api.PodSpec) -> api.PodSpec:
-    """Return the spec without the terms of which there may be too many."""
+    """Return the spec without the terms that have a limit."""
     return msgspec.structs.replace(
         spec, affinity=None, node_selector={}, topology_spread_constraints=(), tolerations=()
     )

@@ -1,7 +1,7 @@
-"""How objects state who controls them, and how that is believed.
+"""Controllers of objects, and the check of what objects state about them.
 
-Whoever may make an object may name any owner in it. So an owner is matched by all that tells it from others: its
-namespace, which is the object's own, the group and kind, the name and the uid.
+A user may name any owner in an object. So an owner is matched by everything that identifies it: its namespace, which is
+the object's own, the group and kind, the name and the uid.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ class Owner(NamedTuple):
 
     @property
     def is_pod(self) -> bool:
-        """Whether it is a pod."""
+        """True if it is a pod."""
         return (self.group, self.kind) == ("", "Pod")
 
     @property
     def is_group(self) -> bool:
-        """Whether it is a PodGroup of scheduling.k8s.io."""
+        """True if it is a PodGroup of scheduling.k8s.io."""
         return (self.group, self.kind) == ("scheduling.k8s.io", "PodGroup")
 
 
@@ -37,7 +37,7 @@ def named_by(namespace: str, reference: api.OwnerReference) -> Owner:
 
 
 def controller_of(meta: api.ObjectMeta) -> Owner | None:
-    """Return what an object states that it is controlled by; None when by nothing."""
+    """Return the controller that an object states; None without one."""
     controller = meta.controller
     return named_by(meta.namespace, controller) if controller is not None else None
 

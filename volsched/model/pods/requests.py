@@ -1,7 +1,7 @@
-"""What a pod takes of a node.
+"""The amounts that a pod takes of a node.
 
 After component-helpers `resource.PodRequests`, KEP-753 (sidecars), KEP-2837 (pod-level resources) and KEP-1287 (resize
-in place). For one resource:
+in place). For one resource::
 
     main    = sum over containers + sum over all sidecars
     before  = sum over the sidecars that started earlier, for each init container
@@ -22,10 +22,10 @@ from volsched.model.values.quantity import QuantityText, amount_of
 from volsched.model.values.resources import CPU, MEMORY, Resources, saturating_add
 
 DEFAULT_CPU: Final = 100
-"""Milli-cores that a container counts for in scores when it does not state how many it needs."""
+"""Milli-cores that scores assume for a container without a request."""
 
 DEFAULT_MEMORY: Final = 200 * 1024 * 1024
-"""Bytes that a container counts for in scores when it does not state how many it needs."""
+"""Bytes that scores assume for a container without a request."""
 
 RESIZE_PENDING: Final = "PodResizePending"
 
@@ -36,7 +36,7 @@ Amounts = dict[str, int]
 
 
 class PodRequests(msgspec.Struct, frozen=True, gc=False):
-    """What a pod takes, pod slots aside; the `nonzero` amounts are for scores only."""
+    """The request of a pod without its slot; the `nonzero` amounts are for scores only."""
 
     request: Resources
     nonzero_cpu: int
@@ -44,12 +44,12 @@ class PodRequests(msgspec.Struct, frozen=True, gc=False):
 
 
 def of_pod(pod: api.Pod) -> PodRequests:
-    """Return what a pod that waits for a node asks for: what its spec states."""
+    """Return the request of a pending pod, from its spec."""
     return _computed(pod.spec, None)
 
 
 def of_placed_pod(pod: api.Pod) -> PodRequests:
-    """Return what a pod takes on its node: while it is resized, the largest of asked for, granted and in use."""
+    """Return the amounts of a pod on its node: while it is resized, the largest of requested, granted and used."""
     return _computed(pod.spec, pod.status if is_resizing(pod) else None)
 
 
@@ -94,7 +94,7 @@ def _computed(spec: api.PodSpec, status: api.PodStatus | None) -> PodRequests:
 
 
 def _effective(spec: api.PodSpec, statuses: "_ContainerStatuses") -> tuple[list[Amounts], list[tuple[bool, Amounts]]]:
-    """Return what counts for each container, and for each init container together with whether it is a sidecar."""
+    """Return the amounts of each container, and of each init container together with whether it is a sidecar."""
     containers = [statuses.effective(item, f"spec.containers[{n}]") for n, item in enumerate(spec.containers)]
     inits = [
         (item.is_sidecar, statuses.effective(item, f"spec.initContainers[{n}]", only_spec=not item.is_sidecar))
@@ -104,7 +104,7 @@ def _effective(spec: api.PodSpec, statuses: "_ContainerStatuses") -> tuple[list[
 
 
 def aggregate(containers: Iterable[Amounts], inits: Iterable[tuple[bool, Amounts]]) -> Amounts:
-    """Return what containers come to together; of each init container it is also told whether it is a sidecar."""
+    """Return the sum of containers; init containers come with whether they are sidecars."""
     main: Amounts = {}
     for item in containers:
         main = _plus(main, item)
@@ -122,8 +122,8 @@ def aggregate(containers: Iterable[Amounts], inits: Iterable[tuple[bool, Amounts
 def _pod_level(resources: api.ResourceRequirements, containers: Amounts) -> Amounts:
     """Return the pod-level requests after the API server's defaulting.
 
-    As soon as there is a limit (huge pages of a container count as one), what the containers ask for in all becomes the
-    request, and the limit where they ask for nothing. Huge pages cannot be overcommitted: there the limit comes first.
+    As soon as there is a limit (huge pages of a container count as one), the sum of the containers' requests becomes
+    the request, or the limit if they request nothing. Huge pages cannot be overcommitted: there the limit comes first.
     """
     asked = _only_pod_level(amounts(resources.requests, "spec.resources.requests"))
     limits = _only_pod_level(amounts(resources.limits, "spec.resources.limits"))
@@ -145,7 +145,7 @@ def _is_pod_level(spec: api.PodSpec) -> bool:
 
 
 class _ContainerStatuses:
-    """What the kubelet reports of resources: nothing for a pod that has no node yet."""
+    """The resources that the kubelet reports: none for a pod without a node."""
 
     __slots__ = ("_by_name", "_infeasible", "_status")
 
@@ -158,7 +158,7 @@ class _ContainerStatuses:
             self._infeasible = _is_infeasible(status)
 
     def effective(self, container: api.Container, path: str, only_spec: bool = False) -> Amounts:
-        """Return what counts for a container: what it asks for, or while resized the largest of what is known."""
+        """Return the amounts of a container: its request, or while resized the largest of the known amounts."""
         wanted = container_requests(container.resources, f"{path}.resources")
         known = None if only_spec or not self._by_name else self._by_name.get(container.name)
         if known is None or (known.resources is None and known.allocated_resources is None):

@@ -1,4 +1,4 @@
-"""Reads the rules of a pod from its object; what cannot be understood, or is too much, becomes a refusal."""
+"""Reads the rules of a pod from its object; rules that are unreadable or too many become refusals."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -9,7 +9,7 @@ from volsched.model.errors import FieldError, QuantityError
 from volsched.model.pods import limits as pod_limits
 from volsched.model.pods import requests
 from volsched.model.pods.limits import PodLimits
-from volsched.model.pods.rules import (
+from volsched.model.pods.placement_rules import (
     ANY_ADDRESS,
     INIT,
     MAIN,
@@ -41,7 +41,7 @@ def rules_of(
     asks_by_annotation: bool = False,
     limits: PodLimits = pod_limits.DEFAULT,
 ) -> PodRules:
-    """Parse everything of a pod that decides where it goes; what cannot be understood, or is too much, is a refusal."""
+    """Parse all rules of a pod about its node; rules that are unreadable or too many become refusals."""
     spec, metadata = pod.spec, pod.metadata
     too_much = pod_limits.exceeded(spec, limits)
     if too_much:
@@ -109,7 +109,7 @@ class _RuleReader:
 
 
 def counting_parts(pod: api.Pod) -> tuple[Any, ...]:
-    """Return the parts of a pod's spec that decide where it goes, volumes of no interest left out."""
+    """Return the parts of a pod's spec that decide its node, without volumes that do not matter."""
     spec = pod.spec
     volumes = [volume for volume in spec.volumes if _counts(volume)] if spec.volumes else None
     return (
@@ -130,7 +130,7 @@ def counting_parts(pod: api.Pod) -> tuple[Any, ...]:
 
 
 def is_resized(pod: api.Pod) -> bool:
-    """Whether a pod is being resized on its node."""
+    """True if a pod is being resized on its node."""
     return bool(pod.spec.node_name) and requests.is_resizing(pod)
 
 
@@ -158,7 +158,7 @@ def _counts(volume: api.Volume) -> bool:
 
 
 def is_claim(volume: api.Volume) -> bool:
-    """Whether a volume is a PersistentVolumeClaim, named or made for the pod."""
+    """True if a volume is a PersistentVolumeClaim, named or made for the pod."""
     return volume.persistent_volume_claim is not None or volume.ephemeral is not None
 
 
@@ -217,7 +217,7 @@ def _host_ports(spec: api.PodSpec) -> tuple[HostPort, ...]:
 
 
 def _host_port(item: api.ContainerPort, port: int, path: str) -> HostPort:
-    """Read one port; the API server lets nothing else in, and another one would never be in anybody's way."""
+    """Read one port; the API server lets no other ports in, and they would conflict with no pod."""
     if not 0 < port <= _LAST_PORT:
         raise FieldError(f"{path}.{'hostPort' if item.host_port else 'containerPort'}", f"{port} is no port")
     protocol = item.protocol or "TCP"
@@ -260,7 +260,7 @@ def _with_tag(image: str) -> str:
 
 
 def has_terms(spec: api.PodSpec) -> bool:
-    """Whether a pod has terms about other pods."""
+    """True if a pod has terms about other pods."""
     if spec.topology_spread_constraints:
         return True
     affinity = spec.affinity
@@ -268,7 +268,7 @@ def has_terms(spec: api.PodSpec) -> bool:
 
 
 def label_keys(spec: api.PodSpec) -> tuple[str, ...]:
-    """Return the keys of the pod's own labels that its affinity and spread terms look at, sorted."""
+    """Return the keys of the pod's own labels that its affinity and spread terms read, sorted."""
     terms: list[api.PodAffinityTerm | api.TopologySpreadConstraint] = [*spec.topology_spread_constraints]
     affinity = spec.affinity or api.Affinity()
     for group in (affinity.pod_affinity, affinity.pod_anti_affinity):

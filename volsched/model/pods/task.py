@@ -1,10 +1,11 @@
-"""One pod as the scheduler sees it: who it is, where it stands, and the template that states what it needs.
+"""One pod as the scheduler sees it: its identity, its status and node, and its template.
 
 ``TaskInfo`` has many attributes: it is the record of one pod.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -24,12 +25,12 @@ if TYPE_CHECKING:
     from volsched.model.plan import ClaimWrite, VolumeWrite
 
 ADMISSION_GATE = "scheduling.volcano.sh/queue-allocation-gate"
-"""Volcano's scheduling gate on pods that are to be held back until their queue has room for them."""
+"""Volcano's scheduling gate on pods that wait until their queue has room for them."""
 
 UNGATED = "volsched.io/Ungated"
-"""The condition of a pod whose gate we lift: who follows us counts it in its queue.
+"""The condition of a pod whose gate volsched lifts: a later leader counts it in its queue.
 
-A condition, as whoever may make pods may annotate them, and would fill others' queues with pods that go nowhere.
+It is a condition, as users who may make pods may annotate them, and would fill other queues with pods that go nowhere.
 """
 
 USER_PRIORITY_LIMIT: Final = 1_000_000_000
@@ -37,17 +38,20 @@ USER_PRIORITY_LIMIT: Final = 1_000_000_000
 
 
 class PodProperties(msgspec.Struct, frozen=True, gc=False):
-    """What a pod states that may change without changing what it asks for; replaced as a whole when the Pod changes.
+    """The properties of a pod that may change without changing its request; replaced as a whole when the Pod changes.
 
-    ``containers`` are the names of ``spec.containers`` when one of them asks for an extended resource, else empty.
-    ``priority`` orders the tasks of a job, ``pod_priority`` is what the API server has. ``pinned``: a DaemonSet makes
-    another pod on the same node as soon as this one goes, so others are evicted first. ``gated`` are the gates that
-    keep the pod out. ``admission_gate``: it carries Volcano's gate that we lift once its queue takes the task on.
-    ``resource_claims`` are the entries of ``spec.resourceClaims``, which never change; ``claim_names`` are the claims
-    that were made from templates: (entry of the pod, name or None for none). ``scheduling_group`` is the PodGroup of
-    scheduling.k8s.io that the pod is in, empty: in none. ``workload``: whether the pod serves (online) or runs to an
-    end; a pod of which that changes is another task. ``started``: when its node began with it, in seconds since the
-    epoch, 0 when nobody reported it yet; ``deadline`` is ``spec.activeDeadlineSeconds``.
+    * ``containers``: the names of ``spec.containers`` if one of them requests an extended resource, else empty.
+    * ``priority`` orders the tasks of a job; ``pod_priority`` is the value of the API server.
+    * ``pinned``: a DaemonSet makes another pod on the same node at once, so others are evicted first.
+    * ``gated``: the gates of the pod; ``admission_gate``: Volcano's gate, which volsched lifts once its queue takes it.
+    * ``resource_claims``: the entries of ``spec.resourceClaims``, which never change; ``claim_names``: the claims that
+      were
+    made from templates: (entry of the pod, name or None for none).
+    * ``scheduling_group``: its PodGroup of scheduling.k8s.io, empty without one.
+    * ``is_managed``: volsched is its scheduler.
+    * ``workload``: whether the pod serves (online) or runs to an end; if that changes it is another task.
+    * ``started``: its start in seconds since the epoch, 0 if not reported yet; ``deadline``:
+    ``spec.activeDeadlineSeconds``.
     """
 
     labels: Mapping[str, str] = {}
@@ -55,7 +59,7 @@ class PodProperties(msgspec.Struct, frozen=True, gc=False):
     role: str = ""
     containers: tuple[str, ...] = ()
     scheduler: str = ""
-    ours: bool = False
+    is_managed: bool = False
     priority: int = 1
     pod_priority: int = 0
     priority_class: str = ""
@@ -74,8 +78,15 @@ class PodProperties(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def may_be_placed(self) -> bool:
-        """True if the pod is ours, and neither gated nor being deleted."""
-        return self.ours and not self.gated and not self.terminating
+        """True if volsched is its scheduler, and it is neither gated nor being deleted."""
+        return self.is_managed and not self.gated and not self.terminating
+
+    @property
+    def ours(self) -> bool:
+        """Return ``is_managed``, under the name of one minor version ago."""
+        message = "PodProperties.ours ends with the next minor version; it is is_managed"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        return self.is_managed
 
 
 NOTHING_STATED: Final = PodProperties()
@@ -160,7 +171,7 @@ class TaskInfo:
         self.order: tuple[object, ...] = ()
 
     def claims_by_entry(self) -> Iterator[tuple[ResourceClaimUse, str]]:
-        """Yield each entry of ``resource_claims`` with its claim's key; empty while none is made, or none is needed."""
+        """Yield each entry of ``resource_claims`` with its claim's key; empty without a claim."""
         made = dict(self.spec.claim_names)
         for use in self.spec.resource_claims:
             name = use.claim or made.get(use.name)
@@ -168,9 +179,9 @@ class TaskInfo:
 
     @property
     def best_effort(self) -> bool:
-        """Whether backfill places the task: it asks for nothing (pod slots aside), devices included.
+        """True if backfill places the task: it requests nothing (pod slots aside), devices included.
 
-        Members of gangs are placed with their gang whatever they ask for, of native groups and of every job that starts
+        Members of gangs are placed with their gang whatever they request, of native groups and of every job that starts
         with more than one pod. (Ours; Volcano leaves them to backfill, so that a gang may start in part.)
         """
         if not self.template.best_effort or self.spec.scheduling_group:
@@ -179,16 +190,16 @@ class TaskInfo:
 
     @property
     def as_owner(self) -> Owner:
-        """The pod as the owner that objects may name."""
+        """Return the pod as the owner that objects may name."""
         return as_pod(self.namespace, self.name, self.uid)
 
     @property
     def eviction_priority(self) -> int:
-        """With how much priority the task takes room from other jobs' pods, and keeps its own.
+        """Return the priority with which the task takes room from other jobs' pods, and keeps its own.
 
-        That is its PodGroup's, and at most the highest of the pods of its job: anybody may write a PodGroup of any
-        class, while the API server and ResourceQuotas limit the classes of pods. What is above ``USER_PRIORITY_LIMIT``,
-        the classes of the system, counts for pods that have such a class themselves. (Ours; Volcano believes the
+        It is its PodGroup's, and at most the highest of the pods of its job: a user may write a PodGroup of any class,
+        while the API server and ResourceQuotas limit the classes of pods. Values above ``USER_PRIORITY_LIMIT``, the
+        classes of the system, count only for pods that have such a class themselves. (Ours; Volcano believes the
         PodGroup.)
         """
         job = self.job
@@ -213,18 +224,18 @@ class TaskInfo:
 
     @property
     def queue(self) -> str:
-        """The name of the queue that the task counts for; empty without a job."""
+        """Return the name of the queue that the task counts for; empty without a job."""
         return self.job.queue if self.job is not None else ""
 
     if not TYPE_CHECKING:  # a type checker finds the former names itself
-        __getattr__ = former_attributes(PodProperties)
+        __getattr__ = former_attributes(PodProperties, {"ours": "spec.is_managed"})
 
     def __repr__(self) -> str:
         return f"<Task {self.key} {self.status.name}{f' on {self.node.name}' if self.node else ''}>"
 
 
 def index_in_name(name: str) -> int | None:
-    """The number after the last dash of a pod's name, when the name has at least three dash-separated parts.
+    """Return the number after the last dash of a pod's name with at least three parts, else None.
 
     Volcano's tie break between tasks: ``job-worker-2`` comes before ``job-worker-10``.
     """

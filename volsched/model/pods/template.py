@@ -1,16 +1,16 @@
-"""Task templates: what is equal between pods that are placed alike, kept once.
+"""Task templates: the common part of pods that are placed alike, kept once.
 
-Feasibility and scores belong to a template, not to a pod. Two pods share one when everything that decides where they
-may go is equal; names, uids and labels do not matter, except where a rule of the pod itself looks at them:
+Feasibility and scores belong to a template, not to a pod. Two pods share one if everything that decides where they may
+go is equal; names, uids and labels do not matter, except where a rule of the pod itself reads them:
 
-* its namespace, when it has affinity or spread terms or names PersistentVolumeClaims;
-* those of its labels that its own affinity and spread terms look at (`labels`);
-* its name, when it has an ephemeral volume (the claim is called `<pod>-<volume>`).
+* its namespace, if it has affinity or spread terms or names PersistentVolumeClaims;
+* those of its labels that its own affinity and spread terms read (`labels`);
+* its name, if it has an ephemeral volume (the claim is called `<pod>-<volume>`).
 
-Whether other pods' terms match this pod depends on all its labels and is no business of the template. Nor is which
-ResourceClaims it has (`TaskInfo.resource_claims`): what these ask for and were given decides, not what they are called.
+Whether other pods' terms match this pod depends on all its labels and is no part of the template. Nor are the names of
+its ResourceClaims (`TaskInfo.resource_claims`): only their requests and allocations decide.
 
-``PodTemplate`` has an attribute for each thing that decides where a pod may go.
+``PodTemplate`` has an attribute for each rule that decides where a pod may go.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -24,16 +24,7 @@ from volsched.model.api import Taint
 from volsched.model.errors import FieldError, no_attribute
 from volsched.model.pods import limits as pod_limits
 from volsched.model.pods.limits import PodLimits
-from volsched.model.pods.rule_reading import (
-    counting_parts,
-    has_terms,
-    is_claim,
-    is_resized,
-    label_keys,
-    reported_resources,
-    rules_of,
-)
-from volsched.model.pods.rules import (
+from volsched.model.pods.placement_rules import (
     ContainerAmounts,
     HostPort,
     LegacyDisk,
@@ -44,12 +35,23 @@ from volsched.model.pods.rules import (
     WeightedNodeTerm,
     WeightedPodTerm,
 )
+from volsched.model.pods.rule_reading import (
+    counting_parts,
+    has_terms,
+    is_claim,
+    is_resized,
+    label_keys,
+    reported_resources,
+    rules_of,
+)
 from volsched.model.selectors import NodeSelector
 from volsched.model.values.resources import Resources
 
 LONGEST_REMEMBERED: Final = 1 << 14
-"""Bytes of what a pod states by which its template is remembered. A pod that states more, which few do, is parsed each
-time that it is seen; thousands of texts of a megabyte would not fit into memory until they are swept."""
+"""The most bytes of a pod's spec by which its template is found again. Few pods have more; they are parsed each time.
+
+Thousands of texts of a megabyte would not fit into memory until they are swept.
+"""
 
 
 _READS_MORE_OF_PODS: Final = (
@@ -58,9 +60,9 @@ _READS_MORE_OF_PODS: Final = (
 
 
 class PodRequest(msgspec.Struct, frozen=True):
-    """How much a pod requests: all that a rule by amounts needs.
+    """The request of a pod: all that a rule by amounts needs.
 
-    ``nonzero_cpu`` and ``nonzero_memory`` are what scores assume where a container requests none.
+    ``nonzero_cpu`` and ``nonzero_memory`` are the amounts that scores assume if a container requests none.
     """
 
     request: Resources
@@ -74,7 +76,7 @@ class PodRequest(msgspec.Struct, frozen=True):
 
 
 class PodConstraints(msgspec.Struct, frozen=True):
-    """What a pod states about the properties of nodes, however much it requests."""
+    """The rules of a pod about properties of nodes, apart from its request."""
 
     required_nodes: NodeSelector | None
     preferred_nodes: tuple[WeightedNodeTerm, ...]
@@ -94,20 +96,22 @@ class PodConstraints(msgspec.Struct, frozen=True):
 
 
 class PodTemplate:
-    """What decides where a pod may go. One object for all equal pods: compare with `is`.
+    """Everything that decides where a pod may go. One object for all equal pods: compare with `is`.
 
-    `id` is a small number that no other template of the table ever has.
-    `request` does not include the pod's own slot. `best_effort`: it is empty, the pod asks for no devices either, by
-    claims or by annotations (`asks_by_annotation`), and all of it is understood.
-    `claims` are the names of PersistentVolumeClaims in `namespace_of_terms`, those of ephemeral volumes included;
-    `ephemeral_claims` are the latter alone (their owner must be the pod).
-    `containers` counts containers and init containers; `images` are their images, then those of image volumes.
-    `has_resource_claims`: which ones, each task states itself.
-    `container_amounts` has every container of a pod of which any asks for extended resources, and is empty otherwise;
-    the names of the containers are with the task.
-    `features` must all be among the node's declared features.
-    `refusals` are parts of the pod that cannot be understood: such a pod must not be placed.
-    `namespace_of_terms` is the pod's namespace where its own terms or claims need it, and empty otherwise.
+    * `id`: a small number that no other template of the table ever has.
+    * `request`: without the pod's own slot. `best_effort`: it is empty, the pod requests no devices either, by claims
+      or by
+    annotations (`asks_by_annotation`), and all of it is understood.
+    * `claims`: names of PersistentVolumeClaims in `namespace_of_terms`, those of ephemeral volumes included;
+    `ephemeral_claims`: the latter alone (their owner must be the pod).
+    * `containers`: the number of containers and init containers; `images`: their images, then those of image volumes.
+    * `has_resource_claims`: True if each task has its own list of claims.
+    * `container_amounts`: all containers of a pod of which any requests extended resources, else empty; the names of
+      the
+    containers are with the task.
+    * `features`: must all be among the node's declared features.
+    * `refusals`: parts of the pod that cannot be understood: such a pod must not be placed.
+    * `namespace_of_terms`: the pod's namespace if its own terms or claims need it, else empty.
     """
 
     __slots__ = (
@@ -184,7 +188,7 @@ class PodTemplate:
 
     @property
     def weight(self) -> int:
-        """How much is remembered because of it, roughly: 1 for itself, and 1 for each of its terms."""
+        """Return the weight of data kept for it, roughly: 1 for itself, and 1 for each of its terms."""
         near = len(self.affinity) + len(self.anti_affinity) + len(self.spread)
         liked = len(self.preferred_affinity) + len(self.preferred_anti_affinity) + len(self.preferred_nodes)
         required = self.required_nodes
@@ -192,7 +196,7 @@ class PodTemplate:
 
     @property
     def depends_on_pods(self) -> bool:
-        """Whether it matters to the pod where others are."""
+        """True if it has rules about other pods."""
         near = self.affinity or self.anti_affinity or self.preferred_affinity or self.preferred_anti_affinity
         return bool(near or self.spread)
 
@@ -263,7 +267,7 @@ class TemplateTable:
 
     @property
     def remembered(self) -> int:
-        """How many entries are kept until the next sweep, beside the templates."""
+        """Return how many entries are kept until the next sweep, beside the templates."""
         return len(self._by_bytes) + len(self._kept) + len(self._keys_of_terms)
 
     def keep(self, keys: AnnotationKeys, asking: Collection[str] = ()) -> None:
@@ -284,13 +288,13 @@ class TemplateTable:
         return self._of_rules(msgspec.structs.replace(template.rules, annotations=kept, asks_by_annotation=asks))
 
     def intern(self, pod: api.Pod, placed_as: PodTemplate | None = None) -> PodTemplate:
-        """Return the template of this pod, made when no pod like it was seen before.
+        """Return the template of this pod; make it if no equal pod was seen before.
 
-        A pod that was placed goes on counting by the annotations of the template that it was `placed_as`: whoever may
-        edit it may change them, and what it uses does not change with them.
+        A placed pod keeps the annotations of the template that it was `placed_as`: users may edit them, and what it
+        uses does not change with them.
 
-        Most pods are found by the bytes of the parts of their spec that count, without parsing them again. A pod that
-        is being resized on its node has a template of its own, with the larger request.
+        Most pods are found by the bytes of the relevant parts of their spec, without parsing them again. A pod that is
+        being resized on its node has a template of its own, with the larger request.
         """
         annotations = self._annotations(pod.metadata.annotations) if placed_as is None else placed_as.rules.annotations
         resized = reported_resources(pod.status) if is_resized(pod) else None
@@ -304,10 +308,10 @@ class TemplateTable:
         return template
 
     def sweep(self, live: Collection[int]) -> list[PodTemplate]:
-        """Forget the templates whose ids are not among the live ones and return them; ids are not used again.
+        """Drop and return the templates whose ids are not among the live ones; ids are not used again.
 
-        Of the texts by which one was found the latest is kept. What else is remembered, of which users decide how much
-        there is, is found out again where it is still needed.
+        Of the texts by which one was found the latest is kept. Other data, whose amount users decide, is computed again
+        where it is still needed.
         """
         dead = [template for template in self._by_rules.values() if template.id not in live]
         for template in dead:
@@ -344,7 +348,7 @@ class TemplateTable:
         return any(key in self._asking and value.strip() for key, value in kept)
 
     def _identity(self, pod: api.Pod) -> Any:
-        """Return what the template needs of the pod's identity: namespace, labels, name, each only where it counts."""
+        """Return the namespace, labels and name that are part of the template, each only where it counts."""
         spec, metadata = pod.spec, pod.metadata
         labels: Any = None
         if has_terms(spec):

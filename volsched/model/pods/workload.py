@@ -1,8 +1,8 @@
-"""Online and offline work: what serves until somebody ends it, and what ends by itself (seed 001, 2.4.1).
+"""Online and offline work: pods that serve until they are deleted, and pods that end by themselves.
 
-The kind of a pod's owner tells, unless a label of the pod states it: controllers that keep pods running make online
-ones, whatever runs to an end, and whatever nobody owns, is offline. Owners that are not known are taken for jobs, as
-most operators of training are (*ours*).
+The kind of a pod's owner decides, unless a label of the pod states it: controllers that keep pods running make online
+ones; others, and pods without an owner, are offline. Unknown owners count as jobs, as most operators of training are
+(*ours*).
 """
 
 from __future__ import annotations
@@ -11,7 +11,10 @@ from collections.abc import Mapping
 from typing import Final
 
 LABEL: Final = "volsched.io/workload"
-"""A label of pods, so of pod templates: ``online`` or ``offline``, whatever the owner is. Others count for nothing."""
+"""A label of pods, so of pod templates: ``online`` or ``offline``, whatever the owner is.
+
+Other values count nothing.
+"""
 
 ONLINE: Final = "online"
 OFFLINE: Final = "offline"
@@ -24,7 +27,7 @@ ONLINE_OWNERS: Final = frozenset(
 
 
 def workload_of(labels: Mapping[str, str], owner: str) -> str:
-    """Return which of the two a pod with these labels is, whose controller is of this kind (empty for none)."""
+    """Return online or offline for a pod with these labels, whose controller is of this kind (empty for none)."""
     label = labels.get(LABEL)
     if label in WORKLOADS:
         return label

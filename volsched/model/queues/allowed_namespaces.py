@@ -1,8 +1,8 @@
-"""Which namespaces may use a queue, as its annotation states: by their names, or by their labels.
+"""The namespaces that may use a queue, from its annotation: by name, or by label.
 
-Labels of namespaces are for administrators to give, as Queues are. Whoever wrote the annotation meant to keep somebody
-out, so one that cannot be read lets nobody in, and what is hardly meant (no name at all, a selector without conditions,
-a field that selectors do not have) cannot be read.
+Administrators label namespaces, as they make Queues. The annotation is meant to keep others out, so an unreadable one
+admits no namespace. Unreadable is also what is hardly meant: no name at all, a selector without conditions, a field
+that selectors do not have.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ T = TypeVar("T")
 
 
 class AllowedNamespaces(msgspec.Struct, frozen=True, gc=False):
-    """Whom a queue lets in: these names, or namespaces with such labels; with a ``problem`` nobody."""
+    """The namespaces that a queue admits: these names, or those with such labels; with a ``problem`` none."""
 
     names: frozenset[str] = frozenset()
     selector: LabelSelector = NOTHING
     problem: str = ""
 
     def lets_in(self, namespace: str, labels: Mapping[str, str] | None) -> bool:
-        """Return whether a namespace may use the queue; labels are None of one that nobody knows."""
+        """True if a namespace may use the queue; labels are None if the namespace is not known."""
         return namespace in self.names or (labels is not None and self.selector.matches(labels))
 
     @property
     def who(self) -> str:
-        """Whom it lets in, as "namespaces vision, language" or "namespaces with labels team=vision"."""
+        """Return the admitted namespaces, as "namespaces vision, language" or "namespaces with labels team=vision"."""
         if self.problem:
             return "nobody"
         if not self.names:
@@ -59,7 +59,7 @@ class AllowedNamespaces(msgspec.Struct, frozen=True, gc=False):
 
 
 def allowed_in(annotations: Mapping[str, str]) -> AllowedNamespaces | None:
-    """Return whom a queue with these annotations lets in, None for everybody."""
+    """Return the namespaces that a queue with these annotations admits; None for all."""
     text = annotations.get(ALLOWED_NAMESPACES)
     if text is None:
         return None

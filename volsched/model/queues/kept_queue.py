@@ -1,10 +1,10 @@
-"""In which queue a job counts whose PodGroup names another one while its pods run: the condition ``QueueKept``.
+"""The condition ``QueueKept``: the queue of a job whose PodGroup names another one while its pods run.
 
-*Ours*: Volcano moves a job with all that it holds as soon as ``spec.queue`` changes. Whoever may change a PodGroup
-could then empty the account of a queue that is full, place more there, and do so again: quotas would bind nobody. So
-what was placed counts in the queue in which it was placed, and the job moves once none of its pods runs.
+*Ours*: Volcano moves a job with all that it holds as soon as ``spec.queue`` changes. A user who may change a PodGroup
+could then empty a full queue, place more there, and do so again: quotas would bind no user. So placed pods count in the
+queue in which they were placed, and the job moves once none of its pods runs.
 
-A condition, as tenants cannot write statuses: who leads next, or looks from outside, reads there where the job counts.
+It is a condition, as tenants cannot write statuses: a new leader, or a command, reads there where the job counts.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def nowhere_condition(named: str) -> PodGroupCondition:
 
 
 def named_nowhere(conditions: Iterable[PodGroupCondition]) -> str:
-    """Return the queue that a job names which counts in none by its conditions, empty when it counts in one."""
+    """Return the queue that a job names while it counts in none by its conditions; empty if it counts in one."""
     for condition in conditions:
         found = re.fullmatch(_NOWHERE, condition.message) if condition.type == QUEUE_KEPT else None
         if found is not None and condition.status == "True":
@@ -83,7 +83,7 @@ def named_nowhere(conditions: Iterable[PodGroupCondition]) -> str:
 
 
 def ended() -> PodGroupCondition:
-    """Return the condition of a job that counts where it says, for groups whose conditions cannot be left out."""
+    """Return the condition of a job that counts in the named queue, for groups that need all conditions."""
     return PodGroupCondition(QUEUE_KEPT, "False", "QueueNotKept", "it counts in the queue that it names")
 
 
@@ -97,5 +97,5 @@ def queue_in(conditions: Iterable[PodGroupCondition]) -> str:
 
 
 def _shown(named: str) -> str:
-    """Return what a PodGroup names as it may stand in a condition: a tenant may write anything there."""
+    """Return the queue name of a PodGroup, made safe for a condition: a tenant may write anything there."""
     return visible(named)[:_LONGEST]

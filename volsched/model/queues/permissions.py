@@ -1,7 +1,7 @@
-"""Which jobs may not use the queue that they are in, and why, kept as queues, namespaces and jobs change.
+"""The jobs that may not use their queue, with the reason, kept up to date with queues, namespaces and jobs.
 
-A queue's own word counts, and that of every queue above it. Jobs of queues that anybody may use are not even
-remembered, so a cluster without such words pays nothing; of the others those are judged again that a change concerns.
+The rule of a queue counts, and that of every queue above it. Jobs of queues without rules are not even remembered, so a
+cluster without rules pays nothing; of the others only those that a change concerns are checked again.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ Labels = Mapping[str, str]
 
 
 def refusal_of(namespace: str, labels: Labels | None, queue: str, rules: Mapping[str, AllowedNamespaces]) -> str:
-    """Why a namespace may not use a queue, empty when it may; ``rules`` are those of the queue and those above it.
+    """Return why a namespace may not use a queue, empty if it may; ``rules`` are those of the queue and those above it.
 
-    ``labels`` are those of the namespace, None when nobody knows it.
+    ``labels`` are those of the namespace, None if it is not known.
     """
     for name, rule in rules.items():
         if not rule.lets_in(namespace, labels):
@@ -30,7 +30,7 @@ def refusal_of(namespace: str, labels: Labels | None, queue: str, rules: Mapping
 
 
 def _why(rule: AllowedNamespaces) -> tuple[str, str]:
-    """Why a queue does not let somebody in, and what would have to be done."""
+    """Return why a queue does not admit a namespace, and what an administrator would have to change."""
     if rule.problem:
         return f"cannot be read, so nobody is let in ({rule.problem})", "correct it"
     return f"lets in {rule.who} only", "let the namespace in"
@@ -54,7 +54,7 @@ class Permissions:
     # -- queues -------------------------------------------------------------------------------------------------------
 
     def put_queue(self, queue: QueueProperties, known: QueueProperties | None) -> bool:
-        """Take in a queue; whether jobs of it, or of queues below it, may have another answer now."""
+        """Take in a queue; return True if jobs of it, or of queues below it, must be checked again."""
         name, before = queue.name, self._rules.get(queue.name)
         moved = known is None or known.parent != queue.parent
         if known is not None and moved:
@@ -92,7 +92,7 @@ class Permissions:
     # -- jobs ---------------------------------------------------------------------------------------------------------
 
     def judge(self, job: JobInfo) -> str:
-        """Return why a job may not use its queue, empty when it may, and remember the job if its queue has a rule."""
+        """Return why a job may not use its queue, empty if it may; remember the job if its queue has a rule."""
         if not self._rules and not self.watched:
             return ""
         self.judged += 1
@@ -121,7 +121,7 @@ class Permissions:
         return list(self._watched.get(namespace, {}).values())
 
     def _rules_for(self, queue: str) -> Iterator[tuple[str, AllowedNamespaces]]:
-        """Yield whom a queue and each above it lets in, where they state it; a circle lets in no others than before."""
+        """Yield the rules of a queue and each above it; in a circle, each queue once."""
         for name in stated_levels(self._queues, queue):
             if name in self._rules:
                 yield name, self._rules[name]

@@ -17,7 +17,7 @@ ROOT: Final = "root"
 
 @dataclass(frozen=True, slots=True)
 class QueuePast:
-    """What a queue used up to a time (seconds since the epoch): amounts times seconds, the past weighted by its age."""
+    """Past usage of a queue until a time (seconds since the epoch): amounts times seconds, weighted by age."""
 
     at: float
     used: Mapping[str, float] = field(default_factory=dict)
@@ -25,10 +25,10 @@ class QueuePast:
 
 @dataclass(frozen=True, slots=True)
 class QueueProperties:
-    """What a Queue object states of itself; replaced as a whole when the Queue changes.
+    """The properties of a Queue object; replaced as a whole when the Queue changes.
 
     ``capability``, ``deserved`` and ``guarantee`` are amounts per resource; a resource that is absent from
-    ``capability`` is not limited by it. ``allowed`` states which namespaces may use the queue, None for all.
+    ``capability`` is not limited by it. ``allowed`` are the namespaces that may use the queue, None for all.
     """
 
     name: str
@@ -67,7 +67,7 @@ class QueueInfo:
 
     @property
     def is_open(self) -> bool:
-        """Whether new work is admitted; a queue whose state nobody has written yet is open (*ours*)."""
+        """True if new work is admitted; a queue without a written state is open (*ours*)."""
         return self.spec.state in ("", "Open")
 
     if not TYPE_CHECKING:  # a type checker finds the former names itself
@@ -95,7 +95,7 @@ def stated_levels(queues: Mapping[str, QueueInfo], name: str) -> tuple[str, ...]
 
 
 def _way_up(queues: Mapping[str, QueueInfo], name: str) -> list[str]:
-    """Return a queue and those above it, up to the root, to one that does not exist, or once round a circle."""
+    """Return a queue and those above it, up to the root, to a missing one, or once round a circle."""
     found: dict[str, None] = {}
     while name in queues and name not in found:
         found[name] = None

@@ -1,7 +1,7 @@
-"""What is remembered of many: a mapping with a bound, and the list of all such tables with their sizes.
+"""Bounded tables, and the list of all such tables with their sizes.
 
-Users decide how many different things there are, so nothing that is kept for each of them may grow without a bound,
-unless it ends with the object that it belongs to.
+Users decide how many different things there are, so no table may grow without a bound, unless its entries end with the
+objects that they belong to.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Size: TypeAlias = Callable[[], int]
 
 
 class Bounded(OrderedDict[K, V]):
-    """A mapping of at most ``most`` entries: what was set or recalled longest ago makes room for what is new."""
+    """A mapping of at most ``most`` entries: the entry that was set or recalled longest ago is dropped first."""
 
     def __init__(self, most: int) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class Bounded(OrderedDict[K, V]):
             self.popitem(last=False)
 
     def recall(self, key: K) -> V | None:
-        """Return what is kept under a key, and keep it longer than what was not asked for; None when nothing is."""
+        """Return the value of a key and keep it longer; None without one."""
         found = self.get(key)
         if found is not None:
             self.move_to_end(key)
@@ -41,9 +41,10 @@ class Bounded(OrderedDict[K, V]):
 
 
 class Weighed(Generic[K, V]):
-    """What is remembered of keys of very different sizes: their weights together are at most ``most``.
+    """A mapping whose keys have weights, which together are at most ``most``.
 
-    What was set or recalled longest ago makes room; what alone weighs more than half of that is not kept at all.
+    The entry that was set or recalled longest ago is dropped first. An entry above half of the bound is not kept at
+    all.
     """
 
     def __init__(self, most: int, weigh: Callable[[K], int]) -> None:
@@ -76,8 +77,7 @@ class Weighed(Generic[K, V]):
 def entries_of(thing: object, apart: Collection[int] = ()) -> int:
     """Return how many entries an object's own containers have, and those of its parts.
 
-    A part is an object of a class of somebody's own that an attribute holds; those whose ``id`` is in ``apart`` are
-    not looked into.
+    A part is an attribute whose class is the project's or a plugin's; parts whose ``id`` is in ``apart`` are left out.
     """
     total = 0
     for value in _attributes(thing):
@@ -98,7 +98,7 @@ def _is_part(value: object) -> bool:
 
 
 class Tables:
-    """Everything in a process that grows with what users write, by name: how many entries it has now."""
+    """All tables of a process that grow with input of users: names and present sizes."""
 
     def __init__(self) -> None:
         self._sizes: dict[str, Size] = {}
@@ -109,7 +109,7 @@ class Tables:
         self._sizes.update(tables)
 
     def add_source(self, source: Callable[[], Mapping[str, int]]) -> None:
-        """Add tables of which it is not known beforehand which there are: names and sizes, whenever they are asked."""
+        """Add tables whose names are not known beforehand: names and sizes, read on each request."""
         self._sources.append(source)
 
     def sizes(self) -> Numbers:

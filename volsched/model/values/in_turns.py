@@ -1,4 +1,4 @@
-"""Things that wait for their turn, each of some owner: owners take turns, each with what it put in first."""
+"""Waiting items by owner: owners take turns, each with its oldest item."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ T = TypeVar("T", bound=Hashable)
 
 
 class InTurns(Generic[T]):
-    """A queue in which nothing that one owner puts in is between another one and its first turn.
+    """A queue in which the items of one owner do not delay the first turn of another.
 
     Putting in, taking out and leaving out cost the same however many wait.
     """
@@ -60,7 +60,7 @@ class InTurns(Generic[T]):
         return found[1]
 
     def take_where(self, may: Callable[[str], bool]) -> tuple[str, T] | None:
-        """Take out what is next of the owners that may have a turn, with its owner; others keep their places."""
+        """Take out the next item of the owners that may have a turn, with its owner; others keep their places."""
         owner = next(filter(may, self._of), None)
         if owner is None:
             return None
@@ -72,7 +72,7 @@ class InTurns(Generic[T]):
         return owner, item
 
     def first_of_most(self) -> T:
-        """Return what waits longest of the owner of whom most does; KeyError where nothing waits."""
+        """Return the oldest item of the owner with the most items; KeyError if nothing waits."""
         owner = max(self._of, key=lambda each: len(self._of[each]), default=None)
         if owner is None:
             raise KeyError("nothing waits")

@@ -1,11 +1,11 @@
-"""JSON that others wrote, decoded however deep it is nested.
+"""Decodes JSON of others, however deep it is nested.
 
 The API server keeps objects that are nested ten thousand levels deep (in free-form fields: parameters of a claim's
 driver, templates of a Volcano Job, policies of a PodGroup). Decoders recurse, and give up at about a thousand levels.
-Nothing that volsched reads lies deeper than some twenty. So a text that is too deep is cut, and decoded then.
+volsched reads nothing below some twenty. So a text that is too deep is cut, and decoded then.
 
-What was cut is not made up: `api.as_json` refuses whatever is nested deeper than ``MOST_LEVELS``, and a text is cut
-below that only.
+A cut value is not made up: `api.as_json` refuses everything that is nested deeper than ``MOST_LEVELS``, and a text is
+cut only below that.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MOST_LEVELS: Final = 64
 of a task of a Volcano Job, is at 17."""
 
 _KEPT_LEVELS: Final = 2 * MOST_LEVELS
-"""Levels that stay of a text that is cut: more than are looked at, and the few of what is around the object."""
+"""The levels that stay of a cut text: those that are read, and a few around the object."""
 
 _CUT: Final = b"null"
 
@@ -48,9 +48,9 @@ def decode(text: bytes | str, kind: Any = Any) -> Any:
 
 
 def decode_by(decoder: Callable[[bytes | str], T], text: bytes | str) -> T:
-    """Return what a decoder of msgspec makes of a JSON text however deep it is nested; raises its errors.
+    """Return the result of a msgspec decoder for a JSON text, however deep it is nested; raises its errors.
 
-    Of a text that is no JSON it cannot be told which part is nested too deep: that is a DecodeError as any other.
+    In a text that is no JSON, the part that is nested too deep cannot be found: that is a DecodeError as any other.
     """
     try:
         return decoder(text)
@@ -63,7 +63,7 @@ def decode_by(decoder: Callable[[bytes | str], T], text: bytes | str) -> T:
 
 
 def is_deeper(text: bytes, levels: int) -> bool:
-    """Whether JSON text has more objects and lists inside one another; fast for what is wide and not deep."""
+    """True if JSON text has more objects and lists inside one another; fast for wide and flat texts."""
     brackets = _STRINGS.sub(b"", text).translate(None, _NO_BRACKETS)
     for _ in range(levels // 2):  # each turn takes off one level, or two
         if not brackets:
@@ -82,7 +82,7 @@ def _depth(text: bytes) -> int:
 
 
 def cut(text: bytes | str) -> bytes:
-    """Return JSON text in which null stands for whatever is nested too deep for a decoder; linear in the text."""
+    """Return JSON text with null in place of values that are nested too deep for a decoder; linear in the text."""
     whole = text.encode() if isinstance(text, str) else text
     kept: list[bytes] = []
     depth = written = cut_from = 0

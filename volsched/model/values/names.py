@@ -1,4 +1,4 @@
-"""What can be a name of an object at all: whatever else is asked about is not there, and goes no further."""
+"""The form of names of objects: anything else names no object and is refused early."""
 
 from __future__ import annotations
 

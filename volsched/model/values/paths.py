@@ -1,8 +1,8 @@
-"""Under which key of a mapping a value of the wrong type stands, which msgspec does not state.
+"""Finds the key of a mapping whose value has the wrong type, which msgspec does not tell.
 
 Its paths have ``[...]`` for every key of a mapping (``$.metadata.labels[...]``), and a node may have fifty labels. The
-message states of which kind the value is (``got `int```), and that kind is wrong wherever the path leads, so the first
-value of that kind there is the one that is meant.
+message tells the type of the value (``got `int```), and that type is wrong everywhere on the path, so the first value
+of that type is the wrong one.
 """
 
 from __future__ import annotations

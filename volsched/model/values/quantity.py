@@ -1,14 +1,14 @@
 """Exact Kubernetes quantities (apimachinery `resource.Quantity`), without floats.
 
-Amounts are whole numbers in one unit for each resource, the one that Volcano and kube-scheduler count in:
+Amounts are whole numbers in one unit for each resource, as in Volcano and kube-scheduler:
 
 * `cpu`: milli-cores;
 * `memory`, `ephemeral-storage`, `storage`, `hugepages-*`: bytes;
 * `pods`: whole pods;
 * everything else (extended resources, cards, counts of devices): milli-units, so one card is 1000.
 
-What is between two units is rounded up, away from zero, as `Quantity.MilliValue` and `Quantity.Value` do: whoever asks
-for something gets something. Amounts end at +-MAX_AMOUNT, which leaves room to add two of them within 64 bits.
+Fractions of a unit are rounded up, away from zero, as `Quantity.MilliValue` and `Quantity.Value` do: a request above
+zero stays above zero. Amounts end at +-MAX_AMOUNT, which leaves room to add two of them within 64 bits.
 """
 
 import math
@@ -31,7 +31,7 @@ QuantityText = str | int | float
 
 
 class Unit(Enum):
-    """What one of an amount is."""
+    """The meaning of 1 in an amount."""
 
     MILLI = "milli"
     BYTE = "byte"
@@ -40,7 +40,7 @@ class Unit(Enum):
 
 BYTE_RESOURCES: Final = frozenset({"memory", "ephemeral-storage", "storage"})
 _OF_DEVICES: Final = ".deviceclass/"
-"""What names of sums of devices' capacity have in them, as `memory.deviceclass/gpu`."""
+"""A part of the names of sums of devices' capacity, as `memory.deviceclass/gpu`."""
 
 _PATTERN: Final = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[+-]?[0-9]*)", re.ASCII)
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}

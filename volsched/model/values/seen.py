@@ -1,6 +1,6 @@
-"""What a cache was made from, so that it is made anew when that has changed.
+"""The versions of a cache's inputs; a change of any of them invalidates the cache.
 
-Where this is asked for every pod and node, the engine compares versions itself: a call costs ten opcodes.
+Code that runs for every pod and node compares versions itself: a call costs ten opcodes.
 """
 
 from __future__ import annotations

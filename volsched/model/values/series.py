@@ -1,6 +1,6 @@
-"""Numbers that a plugin shows to whoever watches the scheduler: one family of a metric, and its values.
+"""Numbers that a plugin reports: one metric family, and its values.
 
-The core only names and counts; how it is exposed is the edge's business.
+The core only names and counts; the edge exposes the numbers.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ Numbers: TypeAlias = Mapping[tuple[str, ...], float]
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A family of numbers: its name and the names of its labels as Prometheus shows them, and what it means.
+    """A family of numbers: its name, label names and help text in Prometheus.
 
-    Labels must be bounded: queues, resources, cards, reasons; never pods, and nodes only where they are few. A series
-    that ``counts`` only ever grows, and its name is given without the ending ``_total``.
+    Labels must be bounded: queues, resources, cards, reasons; never pods, and nodes only if they are few. A series that
+    ``counts`` only ever grows, and its name is given without the ending ``_total``.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Text of others as people may be shown it on a terminal: nothing in it moves the cursor or looks like another line."""
+"""Makes text of others safe for a terminal: it cannot move the cursor or imitate another line."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ def _shown(character: str) -> str:
 
 
 def visible_lines(text: str) -> str:
-    """Return text with each of its lines visible; for texts of which every line end is our own."""
+    """Return text with each of its lines visible; for texts whose line ends are our own."""
     return text if text.isprintable() else "\n".join(map(visible, text.split("\n")))

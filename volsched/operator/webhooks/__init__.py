@@ -1,1 +1,1 @@
-"""Admission webhooks: what is answered to whoever writes to the API server, and over which connection."""
+"""Admission webhooks: the answers to writes at the API server, and the connection for them."""

@@ -1,8 +1,8 @@
-"""Admission: what `volsched validate` reports, answered to whoever writes to the API server, on every replica.
+"""Admission: answers writes at the API server with the faults of `volsched validate`, on every replica.
 
-kopf takes reviews in on a thread of its own, and they are judged on others (`reviewers`): what somebody sends holds up
-neither the loop that follows the cluster nor other reviews. They are judged beside Queues, Namespaces and Nodes as
-they are known on that loop when a review comes: asking costs the API server nothing.
+kopf takes reviews in on a thread of its own, and they are judged on others (`reviewers`): a large object delays neither
+the loop that follows the cluster nor other reviews. They are judged beside the Queues, Namespaces and Nodes that are
+known on that loop when a review comes: they cost the API server no request.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from volsched.kube.client.credentials import Source
 from volsched.kube.serve.metrics import Metrics
 from volsched.kube.serve.site import LimitedSites
 from volsched.model import api
-from volsched.model.changes import Change, Gone, Put
-from volsched.model.native import api as native
+from volsched.model.api import native_groups as native
+from volsched.model.changes import Change, Deleted, Put
 from volsched.operator.kopf_thread import KopfThread
 from volsched.operator.webhooks.listening import Listening
 from volsched.operator.webhooks.webhook_server import UNDER_REVIEW, WebhookServer
@@ -40,7 +40,7 @@ KINDS: Final = (
     ("scheduling.volcano.sh", "v1beta1", "queues"),
     *((*version.split("/"), plural) for version in native.VERSIONS for plural in ("podgroups", "workloads")),
 )
-"""What is judged when it is asked about; what is asked about is stated by the manifests."""
+"""The kinds that are judged; the manifests state which are sent."""
 
 UNPROCESSABLE: Final = 422
 
@@ -48,9 +48,9 @@ _log = structlog.get_logger(__name__)
 
 
 class Neighbourhood:
-    """Queues, Namespaces and Nodes beside which objects are judged, made again only when a rule reads others.
+    """Queues, Namespaces and Nodes beside which objects are judged, made again only after a relevant change.
 
-    What a kubelet or a controller writes of its own (conditions, numbers of queues) is no such thing.
+    Status writes of kubelets and controllers (conditions, counts of queues) are not relevant.
     """
 
     def __init__(self, queues: Mapping[str, api.Queue], scheduler_names: Collection[str] | None = None) -> None:
@@ -68,7 +68,7 @@ class Neighbourhood:
                 self._put_node(change.object)
             elif isinstance(change, Put) and isinstance(change.object, api.Namespace):
                 self._put_namespace(change.object)
-            elif isinstance(change, Gone):
+            elif isinstance(change, Deleted):
                 table = self._namespaces if change.kind == "Namespace" else self._nodes
                 if table.pop(change.name, None) is not None:
                     self._surroundings = None
@@ -110,7 +110,7 @@ def _of_node(node: api.Node) -> Any:
 
 
 def _without_the_rest(node: api.Node) -> api.Node:
-    """Leave out what no rule reads: of ten thousand nodes, lists of images alone would take a hundred megabytes."""
+    """Drop fields that no rule reads: of ten thousand nodes, lists of images alone would take a hundred megabytes."""
     status = api.NodeStatus(capacity=node.status.capacity, allocatable=node.status.allocatable)
     return msgspec.structs.replace(node, status=status)
 
@@ -120,7 +120,7 @@ def _of_queue(queue: api.Queue) -> Any:
 
 
 class Admission(KopfThread):
-    """kopf's second operator: its own registry and its own thread, whoever leads."""
+    """kopf's second operator: its own registry and its own thread, leader or not."""
 
     def __init__(
         self,
@@ -141,12 +141,12 @@ class Admission(KopfThread):
 
     @property
     def problem(self) -> str:
-        """Why reviews are not answered, empty when they are."""
+        """Return why reviews are not answered, empty if they are."""
         return self._server.problem
 
     @property
     def site(self) -> LimitedSites | None:
-        """The connections of API servers; None before it serves. Their numbers may be read on any thread."""
+        """Return the connections of API servers; None before it serves. Their numbers may be read on any thread."""
         return self._server.site
 
     def add_gauges(self, metrics: Metrics) -> None:

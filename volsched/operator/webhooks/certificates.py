@@ -1,8 +1,8 @@
-"""`volsched certificates`: makes the webhooks' certificate, or renews it in time, and has the API server trust it.
+"""`volsched certificates`: makes or renews the webhooks' certificate, and has the API server trust it.
 
-The API server is told to trust the new authority before anybody serves with it, and goes on trusting the one before. So
-no review fails while the new files find their way into the pods, and a run that ends halfway does no harm: the next one
-begins with what it finds.
+The API server is told to trust the new authority before it is used, and goes on trusting the former one. So no review
+fails while the new files find their way into the pods, and a run that ends halfway does no harm: the next one begins
+with the present state.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from volsched.kube.client.client import Api, path_segment
 from volsched.kube.client.credentials import Source
+from volsched.kube.client.rest import Api, path_segment
 from volsched.kube.errors import ApiError
 from volsched.kube.serve.certificates import Pair, bundle_with, trusts
 
@@ -23,7 +23,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class CertificateTarget:
-    """What there should be: a Secret with a certificate for a Service, and hooks of one configuration that trust it."""
+    """The wanted objects: a Secret with a certificate for a Service, and hooks of one configuration that trust it."""
 
     namespace: str
     service: str
@@ -36,7 +36,7 @@ class CertificateTarget:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names that the certificate is for; the API server uses the first."""
+        """Return the names that the certificate is for; the API server uses the first."""
         service = f"{self.service}.{self.namespace}"
         return (f"{service}.svc", service, self.service, f"{service}.svc.cluster.local", *self.hosts)
 
@@ -117,7 +117,7 @@ async def _found(api: Api, path: str, resource: str) -> Json | None:
 
 
 async def _put(api: Api, path: str, resource: str, body: Json) -> None:
-    """Replace an object; a 409 when somebody else has changed it since it was read."""
+    """Replace an object; a 409 if it was changed since it was read."""
     await api.request("PUT", path, resource, body=json.dumps(body).encode())
 
 

@@ -1,4 +1,4 @@
-"""Where admission webhooks listen, and with which certificate.
+"""The address and certificate of admission webhooks.
 
 This is a module of its own so that the options of the controllers do not import the server: the server needs the rules
 of validation, and these need every plugin.
@@ -14,14 +14,18 @@ from volsched.kube.serve.connections import ConnectionLimits, Network
 from volsched.kube.serve.listeners import parse_address
 
 LARGEST_REVIEW_BYTES: Final = 1 << 20
-"""A review has the object before and after. What is judged is within a fraction of that; a larger one is let in unseen
-(`failurePolicy: Ignore`), and looked at by the scheduler like everything."""
+"""The largest review, with the object before and after. A judged object is a fraction of that.
+
+A larger one is admitted unseen (`failurePolicy: Ignore`), and checked by the scheduler like every object.
+"""
 
 REVIEWS_AT_ONCE: Final = 4
 
 PER_PEER: Final = 64
-"""More connections than reviews that may wait and be judged (36): an API server whose address nobody has named needs no
-more, since what came beyond would be told to come again."""
+"""The most connections: more than reviews that may wait and be judged (36).
+
+More would be refused anyway, so an API server whose address is not configured needs no more.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +45,7 @@ class Listening:
 
     @property
     def connections(self) -> ConnectionLimits:
-        """How many connections it holds."""
+        """Return the number of its connections."""
         return ConnectionLimits(per_peer=PER_PEER, unlimited=self.clients)
 
     def problem(self) -> str:

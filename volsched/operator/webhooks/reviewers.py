@@ -1,7 +1,7 @@
-"""Who reads and judges admission reviews: a few threads, so that the loop of the Lease has nothing to do with it.
+"""Threads that read and judge admission reviews, apart from the loop of the Lease.
 
-Anybody who reaches the port may send anything. So there are only so many reviews at a time, each of so many bytes, and
-whoever comes when all places are taken is told to come again.
+Any client that reaches the port may send anything. So there is a limit of reviews at a time, each of a limited size,
+and a client beyond it is told to come again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ T = TypeVar("T")
 Given = TypeVarTuple("Given")
 
 WAITING_FOR_EACH: Final = 8
-"""Reviews that may wait for each that is judged: so many are done within the time that an API server waits."""
+"""The most waiting reviews per judged one: so many are done within the time that an API server waits."""
 
 
 class BusyError(Exception):
@@ -24,7 +24,7 @@ class BusyError(Exception):
 
 
 class Reviewers:
-    """So many threads, and places for those who wait for one. Used on one event loop; `close` may be called on any."""
+    """The threads, and places for waiting reviews. Used on one event loop; `close` may be called on any."""
 
     def __init__(self, at_once: int) -> None:
         self._threads = ThreadPoolExecutor(at_once, "review")

@@ -1,11 +1,11 @@
-"""Serves admission reviews over TLS to kopf, in the shape in which kopf wants a server.
+"""Serves admission reviews over TLS to kopf, in the form in which kopf wants a server.
 
 kopf's own server makes its listening socket again when certificates change. Here the socket stays, and new connections
-get the new certificate; what cannot be used (half of a pair that is being replaced) is stated once, and the one before
+get the new certificate; an unusable one (half of a pair that is being replaced) is logged once, and the former one
 stays.
 
-kopf finds the handler of a review, and the handler finds the request in `UNDER_REVIEW`: kopf itself is not shown the
-objects. It would compare them on its only thread, however large they are, and remember each for good, since nobody
+kopf finds the handler of a review, and the handler finds the request in `UNDER_REVIEW`: kopf itself does not see the
+objects. It would compare them on its only thread, however large they are, and remember each for good, since nothing
 tells it when they are gone.
 """
 
@@ -37,20 +37,20 @@ from volsched.validation.admission import AdmissionRequest
 PATH: Final = "/validate"
 
 BODY_SECONDS: Final = 3.0
-"""A review that has not come by then is not waited for: the API server would not wait for its answer either."""
+"""The longest wait for a review to arrive: the API server would not wait for its answer either."""
 
 COME_AGAIN_SECONDS: Final = 1
 
 LOOK_SECONDS: Final = 5.0
-"""How often the files are looked at: a mounted Secret changes without telling."""
+"""The time between two checks of the files: a mounted Secret changes without notice."""
 
 _SHUTDOWN_SECONDS: Final = 2.0
 
 UNDER_REVIEW: ContextVar[AdmissionRequest] = ContextVar("UNDER_REVIEW")
-"""What kopf's handler is to judge."""
+"""The request that kopf's handler is to judge."""
 
 _WAITING: Final = "waiting for it; a Secret that was made after this pod comes into its files within two minutes"
-"""The kubelet looks at an optional volume again with each of its rounds, and remembers a while what it saw."""
+"""The delay of the kubelet: it checks an optional volume once a round, and caches the result."""
 
 _log = structlog.get_logger(__name__)
 
@@ -58,10 +58,10 @@ Json = dict[str, Any]
 
 
 class WebhookServer:
-    """A server for `settings.admission.server`; `turned_away` is told why a review was not read.
+    """A server for `settings.admission.server`; `turned_away` gets the reason for a review that was not read.
 
-    `problem` states why it does not serve, empty when it does; `ends` until when the certificate in use is valid, and
-    `reloads` how many took the place of another; `site` has the connections, once it serves.
+    `problem` is the reason why it does not serve, empty if it does; `ends` is the expiry of the certificate in use, and
+    `reloads` counts replacements; `site` has the connections, once it serves.
     """
 
     def __init__(self, listening: Listening, turned_away: Callable[[str], None]) -> None:
@@ -166,7 +166,7 @@ class WebhookServer:
 
 
 def read_review(body: bytes) -> tuple[Json, AdmissionRequest]:
-    """Return a review without its objects, and what it asks for; raises many errors for what is no review."""
+    """Return a review without its objects, and its operation; raises many errors for other texts."""
     asked = json_text.decode(body)
     request = asked["request"]
     under_review = AdmissionRequest(str(request.get("operation")), request.get("object"), request.get("oldObject"))

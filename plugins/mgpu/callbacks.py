@@ -1,0 +1,207 @@
+"""Whether a pod with cards may go on a node, how good it is there, and which cards it gets.
+
+The two predicates and the score change nothing. Cards are chosen when a session puts a pod on a node, and noted in the
+ledger; the ledger alone undoes that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+
+from plugins.mgpu.devices import CORE, CORE_OF_CARD, MILLI, NATIVE_BURST_SHARE, NodeCardState, count_of, policy_of
+from plugins.mgpu.ledger import CardAccount, CardLedger
+from plugins.mgpu.placement import Best, PlacementSearch, alike
+from plugins.mgpu.requests import long_names
+from plugins.mgpu.results import without_results, written
+from volsched.plugin import (
+    EventHandler,
+    Floats,
+    NodeAmounts,
+    NodeInfo,
+    NodeOrder,
+    NodePropertiesView,
+    NodeTable,
+    PodRequest,
+    PodTemplate,
+    Predicate,
+    PrePredicate,
+    Rule,
+    Scope,
+    Step,
+    TaskInfo,
+    TaskStatus,
+    Verdict,
+)
+
+NAME: Final = "mgpu"
+REASON: Final = "FailedScheduling"
+BEST_SCORE: Final = 10.0
+
+
+def _node_refusal(message: str, *, resolvable: bool) -> Verdict:
+    return Verdict(Step.PREDICATE, NAME, Scope.NODE, REASON, f"mgpu: {message}", resolvable=resolvable)
+
+
+NO_CARDS: Final = _node_refusal("node has no mgpu cards", resolvable=False)
+NOT_NATIVE: Final = _node_refusal("multi-card needs native-burst-share on pod and node", resolvable=False)
+OTHER_POLICY: Final = _node_refusal("compute policy mismatch", resolvable=False)
+UNCLEAR: Final = _node_refusal("node card state unknown", resolvable=False)
+NO_FIT: Final = _node_refusal("no card combination fits", resolvable=True)
+GIVEN_UP: Final = _node_refusal("no card combination was found before the search was given up", resolvable=True)
+
+
+@lru_cache(maxsize=64)
+def invalid_request(code: str) -> Verdict:
+    """Refuse a node for a pod that breaks a rule."""
+    return _node_refusal(f"invalid request {code}", resolvable=False)
+
+
+@lru_cache(maxsize=256)
+def too_few_cards(wanted: int, cards: int) -> Verdict:
+    """Refuse a node that has fewer cards than one container wants."""
+    return _node_refusal(f"container wants {wanted} cards, node has {cards}", resolvable=False)
+
+
+class MgpuRules:
+    """The callbacks of a session.
+
+    ``weight`` is what a node with the best of all placements scores; ``by_id`` has the ids of cards written where a
+    node tells them.
+    """
+
+    def __init__(self, ledger: CardLedger, search: PlacementSearch, *, weight: int, by_id: bool) -> None:
+        self._ledger = ledger
+        self._requests = ledger.requests
+        self._search = search
+        self.weight = weight * BEST_SCORE
+        self._by_id = by_id
+
+    def registered(self) -> Iterator[Rule]:
+        """Return what the plugin registers of them."""
+        yield PrePredicate(self.invalid, applies_to=self.applies)
+        yield Predicate(self.suits, applies_to=self.applies)
+        yield Predicate(self.fits, applies_to=self.applies)
+        if self.weight:
+            yield NodeOrder(self.score, applies_to=self.applies)
+            yield NodeOrder(self.spare, vector=self.spares, applies_to=self.wants_none)
+        yield EventHandler(self, for_each_pod=self.applies)
+
+    def applies(self, template: PodTemplate) -> bool:
+        """True if pods of a template want cards."""
+        return self._ledger.follows(template)
+
+    # -- filter ---------------------------------------------------------------------------------------------------
+
+    def invalid(self, task: TaskInfo) -> Verdict | None:
+        """Refuse a pod that admission should not have let in."""
+        if not self.applies(task.template):
+            return None
+        template = task.template
+        faults = [*self._requests.of(template).faults, *long_names(template.container_amounts, task.spec.containers)]
+        if not faults:
+            return None
+        message = f"mgpu: invalid request {faults[0].code}: {faults[0].text(task.spec.containers)}"
+        return Verdict(Step.INVALID, NAME, Scope.POD, REASON, message, resolvable=False)
+
+    def suits(self, template: PodTemplate, node: NodePropertiesView) -> Verdict | None:
+        """Compare the node's own properties with what the pod wants: any cards, policies, number of cards."""
+        request = self._requests.of(template)
+        cards, policy = count_of(node.labels, node.allocatable_of(CORE)), policy_of(node.labels)
+        if request.faults:
+            return invalid_request(request.faults[0].code)
+        if not cards:
+            return NO_CARDS
+        if request.is_multi and not request.policy == policy == NATIVE_BURST_SHARE:
+            return NOT_NATIVE
+        if not request.is_whole and request.policy != policy:
+            return OTHER_POLICY
+        return too_few_cards(request.most_cards, cards) if request.most_cards > cards else None
+
+    def fits(self, template: PodTemplate, node: NodeInfo) -> Verdict | None:
+        """Ask whether any combination of cards has room for all containers at once.
+
+        Where by the node's sums the pod has to wait for others to leave, the cards are looked at as they will be.
+        """
+        account = self._ledger.nodes.get(node.name)
+        if account is None:
+            return NO_CARDS
+        if account.unclear:
+            return UNCLEAR
+        best = self._best(template, node, account)
+        if best.points is not None:
+            return None
+        return GIVEN_UP if best.truncated else NO_FIT
+
+    def _best(self, template: PodTemplate, node: NodeInfo, account: CardAccount) -> Best:
+        has_to_wait = node.terminating_pods and not node.fits_idle(self._ledger.cluster.columns.request(template))
+        state = alike(_state_after_leaving(account, node)) if has_to_wait else account.alike
+        return self._search.best(state, self._requests.sorted(template))
+
+    # -- score ----------------------------------------------------------------------------------------------------
+
+    def score(self, template: PodTemplate, node: NodeInfo) -> float:
+        """Score a node by the best placement there: from 0 to 10, times the weight."""
+        account = self._ledger.nodes.get(node.name)
+        if account is None or account.unclear:
+            return 0.0
+        best = self._best(template, node, account)
+        if best.points is None:
+            return 0.0
+        return self.weight * self._search.strategy.score(best.points, account.cards.count, account.cards.memory)
+
+    def wants_none(self, template: PodTemplate) -> bool:
+        """True if pods of a template want no card, and there are some that they could stand in the way of."""
+        return self._ledger.cluster.columns.find(CORE) is not None and not self.applies(template)
+
+    def spare(self, _: PodRequest, node: NodeAmounts) -> float:
+        """Score a node for pods without cards: from 10 where no card is free, the fewer are the better."""
+        return self.weight / (1.0 + max(0, node.idle_of(CORE)) / (CORE_OF_CARD * MILLI))
+
+    def spares(self, _: PodRequest, nodes: NodeTable) -> Floats:
+        """Answer as ``spare``, for many nodes at once."""
+        column = self._ledger.cluster.columns.place(CORE)
+        idle = nodes.columns.allocatable[column][nodes.rows] - nodes.columns.used[column][nodes.rows]
+        found: Floats = self.weight / (1.0 + np.maximum(0, idle) / (CORE_OF_CARD * MILLI))
+        return found
+
+    # -- allocate -------------------------------------------------------------------------------------------------
+
+    def allocate(self, task: TaskInfo) -> Verdict | None:
+        """Choose cards for a task that has just been put on a node, and write them into what its Binding carries.
+
+        One that is only promised room gets cards as they will be once those that are leaving have gone.
+        """
+        node = task.node
+        if node is None or not self.applies(task.template):
+            return None
+        account = self._ledger.nodes.get(node.name)
+        if account is None:
+            return NO_CARDS
+        if task.uid in account.holdings or task.uid in account.unclear:
+            return None
+        is_promise = task.status is TaskStatus.PIPELINED
+        request = self._requests.of(task.template)
+        placement = self._search.place(
+            _state_after_leaving(account, node) if is_promise else account.state, request.shapes
+        )
+        if placement.lists is None:
+            return GIVEN_UP if placement.truncated else NO_FIT
+        self._ledger.hold(task, node, placement.lists)
+        if not is_promise:
+            ids = account.cards.ids if self._by_id else ()
+            results = written(request.asks, placement.lists, task.spec.containers, ids)
+            task.bind_annotations = {**without_results(task.bind_annotations or {}), **results}
+        return None
+
+    def deallocate(self, task: TaskInfo) -> None:
+        """Take what was chosen out of the Binding again; the ledger follows the task by itself."""
+        if task.status is TaskStatus.ALLOCATED and task.bind_annotations:
+            task.bind_annotations = without_results(task.bind_annotations) or None
+
+
+def _state_after_leaving(account: CardAccount, node: NodeInfo) -> NodeCardState:
+    return account.state_without(uid for uid, task in node.tasks.items() if task.status is TaskStatus.RELEASING)
