@@ -87,7 +87,8 @@ def _of_one_model() -> list[Json]:
 
 
 def _with_conditions() -> list[Json]:
-    return [{"devices": [{"name": f"gpu-{n}", "bindingConditions": [CONDITION]} for n in range(PER_NODE)]}]
+    conditions = {"bindingConditions": [CONDITION], "bindingFailureConditions": [f"{CONDITION}-failed"]}
+    return [{"devices": [{"name": f"gpu-{number}", **conditions} for number in range(PER_NODE)]}]
 
 
 VARIANTS: Final[dict[str, ClaimVariant]] = {

@@ -28,6 +28,7 @@ import urllib.parse
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -109,20 +110,28 @@ class Settings:
 
 @dataclass(slots=True)
 class Waited:
-    """One honest pod: when it was first seen, in a PodGroup, and with a node (seconds, monotonic)."""
+    """One honest pod: when it was first seen, in a PodGroup, and with a node (seconds, monotonic).
+
+    ``stamped`` is how many seconds lie between its creation and its binding by the time stamps of the API server.
+    """
 
     name: str
     seen: float
     grouped: float = math.inf
     bound: float = math.inf
+    stamped: float | None = None
     is_deleted: bool = False
     why: str = ""
     """What was said last of why it waits."""
 
     @property
     def seconds(self) -> float:
-        """How long it waited for a node."""
-        return self.bound - self.seen
+        """How long it waited for a node: as watched, within what whole seconds of the API server leave open.
+
+        The watch of this process may be late by minutes while it sends large objects.
+        """
+        watched = self.bound - self.seen
+        return watched if self.stamped is None else min(max(watched, self.stamped - 1), self.stamped + 1)
 
     def __str__(self) -> str:
         why = f" ({self.why})" if self.why else ""
@@ -274,8 +283,20 @@ class HonestTeam:
             waited.grouped = min(waited.grouped, now)
         if pod["spec"].get("nodeName"):
             waited.bound = min(waited.bound, now)
+            waited.stamped = seconds_until_bound(pod)
         said = [found.get("message", "") for found in pod["status"].get("conditions", ()) if found["status"] == "False"]
         waited.why = " ".join(said) or waited.why
+
+
+def seconds_until_bound(pod: Json) -> float | None:
+    """Return the seconds between the creation and the binding of a pod; None if the API server stamped no binding."""
+    conditions = pod["status"].get("conditions", ())
+    bound = [found for found in conditions if (found["type"], found["status"]) == ("PodScheduled", "True")]
+    if not bound:
+        return None
+    stamps = (bound[0]["lastTransitionTime"], pod["metadata"]["creationTimestamp"])
+    end, start = (datetime.strptime(stamp, "%Y-%m-%dT%H:%M:%S%z") for stamp in stamps)
+    return (end - start).total_seconds()
 
 
 def percentile(values: Sequence[float], part: float) -> float:

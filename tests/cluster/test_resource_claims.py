@@ -16,10 +16,12 @@ from tools.controlplane.faults import (
     BlackHole,
     FaultProxy,
     InjectedFault,
+    Latency,
     Reset,
     Respond,
     conflict,
     server_error,
+    too_many_requests,
 )
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures"]
@@ -263,6 +265,69 @@ def test_a_scheduler_killed_between_claim_and_binding_is_followed_by_one_that_en
     assert devices_of(before)[0].startswith(f"{bound['p']}/")
 
 
+OWN_REQUESTS = {
+    "finalizer": ("PATCH", "/resourceclaims/[^/]+$"),
+    "allocation": ("PATCH", "/resourceclaims/[^/]+/status$"),
+    "binding": ("POST", "/binding$"),
+}
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["own", "shared"])
+@pytest.mark.parametrize("wanted", OWN_REQUESTS.values(), ids=OWN_REQUESTS)
+def test_a_leader_killed_after_any_of_its_requests_is_followed_by_one_that_ends_the_same(
+    installed: Installed,
+    namespace: str,
+    fleet: Fleet,
+    fault_proxy: FaultProxy,
+    wanted: tuple[str, str],
+    shared: bool,
+) -> None:
+    method, path = wanted
+    claims = {f"gang-{n}": "c" if shared else f"c{n}" for n in range(2)}
+    for name in dict.fromkeys(claims.values()):
+        fleet.make_claim(name)
+    first = installed.start(*DIRECT, *QUICK_LEASE, proxy=fault_proxy).wait_leading()
+    rule = fault_proxy.inject(BlackHole(after=True), method=method, path=path)
+    installed.make_group(namespace, "gang", minMember=2, queue="default")
+    pods = [installed.pod(name, group="gang", cpu="1", spec=using(claim_)) for name, claim_ in claims.items()]
+    installed.make_pods(namespace, pods)
+    rule.wait()
+    first.kill()
+    rule.remove()
+
+    installed.start(*DIRECT, proxy=fault_proxy).wait_leading()
+    bound = installed.wait_bound(namespace, 2)
+
+    found = {name: fleet.get(name) for name in dict.fromkeys(claims.values())}
+    given = [device for each in found.values() for device in devices_of(each)]
+    assert len(given) == len(set(given)) == len(found)
+    for pod, name in claims.items():
+        assert pod in reserved_for(found[name])
+        assert devices_of(found[name])[0].startswith(f"{bound[pod]}/")
+        assert found[name]["metadata"]["finalizers"] == ["resource.kubernetes.io/delete-protection"]
+
+
+def test_claims_are_written_before_their_pods_are_bound_however_long_that_takes(
+    installed: Installed, namespace: str, fleet: Fleet, fault_proxy: FaultProxy
+) -> None:
+    for number in range(2):
+        fleet.make_claim(f"c{number}")
+    installed.start(*DIRECT, proxy=fault_proxy).wait_leading()
+    fault_proxy.counts.keep_journal()
+    fault_proxy.inject(Latency(5.0), method="PATCH", path="/resourceclaims/")
+    fault_proxy.inject(too_many_requests(1), method="PATCH", path="/resourceclaims/", times=1)
+
+    installed.make_pods(namespace, [installed.pod("p", cpu="1", spec=using("c0", "c1"))])
+    installed.wait_bound(namespace, 1)
+
+    paths = [write.path for write in fault_proxy.counts.take_journal() if write.status in (200, 201)]
+    base = f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims"
+    binding = paths.index(f"/api/v1/namespaces/{namespace}/pods/p/binding")
+    for number in range(2):
+        claim_ = f"{base}/c{number}"
+        assert paths.index(claim_) < paths.index(f"{claim_}/status") < binding
+
+
 def allocate_as_kube_scheduler_does(fleet: Fleet, name: str, parameters: Json) -> None:
     """Have a claim allocated by an update, which keeps opaque parameters in the order of the claim."""
     found = fleet.get(name)
@@ -416,6 +481,36 @@ def test_a_claim_for_extended_resources_is_made_once_whatever_the_trouble(
 
     assert len(mapped.api.items(mapped.claims)) == 1
     assert "extendedResourceClaimStatus" in installed.pods(namespace)["p0"]["status"]
+
+
+EXTENDED_REQUESTS = {
+    "claim": ("POST", "/resourceclaims$"),
+    "allocation": ("PATCH", "/resourceclaims/[^/]+/status$"),
+    "status of the pod": ("PATCH", "/pods/p/status$"),
+    "binding": ("POST", "/binding$"),
+}
+
+
+@pytest.mark.parametrize("wanted", EXTENDED_REQUESTS.values(), ids=EXTENDED_REQUESTS)
+def test_a_leader_killed_while_it_serves_extended_resources_is_followed_by_one_that_ends_the_same(
+    installed: Installed, namespace: str, mapped: Mapped, fault_proxy: FaultProxy, wanted: tuple[str, str]
+) -> None:
+    method, path = wanted
+    first = installed.start(*DIRECT, *QUICK_LEASE, proxy=fault_proxy).wait_leading()
+    rule = fault_proxy.inject(BlackHole(after=True), method=method, path=path)
+    installed.make_pods(namespace, [pod_with(installed, "p", mapped.resource, 2)])
+    rule.wait()
+    first.kill()
+    rule.remove()
+
+    installed.start(*DIRECT, proxy=fault_proxy).wait_leading()
+    bound = installed.wait_bound(namespace, 1)
+
+    [found] = mapped.api.items(mapped.claims)
+    told = installed.pods(namespace)["p"]["status"]["extendedResourceClaimStatus"]
+    assert told["resourceClaimName"] == found["metadata"]["name"]
+    assert devices_of(found) == [f"{bound['p']}/d0", f"{bound['p']}/d1"]
+    assert reserved_for(found) == ["p"]
 
 
 def test_a_claim_for_extended_resources_goes_when_its_pod_is_not_bound(

@@ -14,7 +14,7 @@ import pytest
 from drills import hostile
 from drills import report as reporting
 from drills.crowds import FIRST_SECONDS, LATER_DECISIONS, Served, Sizes, judge
-from drills.hostile import Memory, Settings, grown, percentile
+from drills.hostile import Memory, Settings, Waited, grown, percentile, seconds_until_bound
 from drills.hostile_objects import GROUPS, NATIVE, Attacker, Fate, Target
 from drills.report import Report
 from drills.world import World
@@ -121,6 +121,25 @@ def test_a_deep_object_is_as_deep_as_it_says() -> None:
     assert deep.body.count(b'{"a":') == 4_000
     with pytest.raises(RecursionError):
         json.loads(deep.body)
+
+
+@pytest.mark.parametrize(
+    ("seen", "bound", "stamped", "waited"),
+    [(1, 1.5, None, 0.5), (1, 5.2, 4, 4.2), (1, 170, 8, 9), (169.8, 170, 8, 7), (1, math.inf, None, math.inf)],
+)
+def test_a_late_watch_does_not_decide_how_long_a_pod_waited(
+    seen: float, bound: float, stamped: float | None, waited: float
+) -> None:
+    found = Waited("p", seen, bound=bound, stamped=stamped)
+    assert found.seconds == pytest.approx(waited)
+
+
+def test_the_time_stamps_of_a_pod_tell_when_it_was_bound() -> None:
+    condition = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:01:03Z"}
+    pod = {"metadata": {"creationTimestamp": "2026-01-01T00:00:59Z"}, "status": {"conditions": [condition]}}
+    assert seconds_until_bound(pod) == 4
+    condition["status"] = "False"
+    assert seconds_until_bound(pod) is None
 
 
 def test_one_pod_of_a_hundred_does_not_make_the_percentile_and_two_do() -> None:

@@ -415,6 +415,76 @@ def test_an_event_handler_hears_of_a_run_only_when_it_leaves_again() -> None:
     assert handler.heard == ["-gang-1", "-gang-0"]
 
 
+class Refusing(Handler):
+    """Refuses one task, and notes what stood when it was told of each."""
+
+    def __init__(self, refused: str = "", fails: str = "") -> None:
+        super().__init__()
+        self.refused, self.fails = refused, fails
+
+    def allocate(self, task: TaskInfo) -> Verdict | None:
+        super().allocate(task)
+        assert task.status is TaskStatus.ALLOCATED
+        assert task.node is not None
+        if task.name == self.fails:
+            raise ZeroDivisionError
+        if task.name == self.refused:
+            return Verdict(Step.PREDICATE, "devices", Scope.POD, "Unschedulable", "none left")
+        return None
+
+
+def in_steps(*handlers: Handler) -> list[Register]:
+    return [lambda r, h=h: r.register(EventHandler(h, in_steps=True)) for h in handlers]  # type: ignore[misc]
+
+
+def test_a_handler_may_hear_of_each_task_of_a_run() -> None:
+    first, second = Refusing(), Refusing()
+    stage = Stage(a_world(), register, *in_steps(first, second))
+    tasks, statement = members(stage), stage.session.statement()
+
+    assert stage.session.together(tasks[0]) == GANG
+    assert statement.place(tasks, stage.engine.places(tasks)).number == 5
+    statement.discard()
+
+    expected = [f"+gang-{n}" for n in range(5)] + [f"-gang-{n}" for n in reversed(range(5))]
+    assert first.heard == second.heard == expected
+
+
+@pytest.mark.parametrize("refused", range(4))
+def test_a_run_ends_before_a_task_that_a_handler_refuses(refused: int) -> None:
+    name = f"gang-{refused}"
+    first, second = Refusing(), Refusing(refused=name)
+    stage, same = Stage(a_world(4), register, *in_steps(first, second)), Stage(a_world(4), register)
+    tasks, statement = members(stage, 4), stage.session.statement()
+
+    found = statement.place(tasks, stage.engine.places(tasks))
+
+    assert found.number == refused
+    assert (found.refusal is not None) is (refused == 0)
+    assert first.heard == [*(f"+gang-{n}" for n in range(refused + 1)), f"-{name}"]
+    alone = same.session.statement()
+    if refused:
+        alone.place(members(same, refused), same.engine.places(members(same, refused)))
+    assert standing(stage.cluster) == standing(same.cluster)
+    stage.check()
+
+
+@pytest.mark.parametrize("failing", [0, 2, 3])
+def test_a_handler_that_fails_in_the_middle_of_a_run_leaves_no_trace(failing: int) -> None:
+    first, second = Refusing(), Refusing(fails=f"gang-{failing}")
+    stage = Stage(a_world(4), register, *in_steps(first, second))
+    before, tasks, statement = standing(stage.cluster), members(stage, 4), stage.session.statement()
+
+    with pytest.raises(ZeroDivisionError):
+        statement.place(tasks, stage.engine.places(tasks))
+
+    assert statement.operations == []
+    assert standing(stage.cluster) == before
+    told = [name.removeprefix("+") for name in first.heard if name.startswith("+")]
+    assert sorted(name.removeprefix("-") for name in first.heard if name.startswith("-")) == told
+    stage.check()
+
+
 def test_a_task_that_is_placed_alone_is_told_whatever_the_handler_states() -> None:
     handler = Handler()
     stage = Stage(a_world(), register, lambda r: r.register(EventHandler(handler, for_each_pod=never)))

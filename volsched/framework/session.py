@@ -41,6 +41,8 @@ from volsched.model.verdict import Scope, Step, Verdict
 LIFTING = Verdict(Step.GATED, "", Scope.POD, "SchedulingGated", f"{ADMISSION_GATE} is being lifted", resolvable=False)
 """A task whose gate we are taking away; the API server words gates itself, so this is not told."""
 
+_LOST = "an account does not follow the cluster any more"
+
 FAILED_SCHEDULING = "FailedScheduling"
 """The reason of the Event on a pod that no node takes, as kube-scheduler's."""
 
@@ -229,8 +231,14 @@ class Session(SessionQueries):
         began = boundary.clock()
         if began > boundary.long_from and boundary.is_over_budget(began):
             self._end_over_budget()
-        with self.contained(job):
+        open_before = len(self._statements)
+        try:
             yield
+        except Exception as error:
+            if not self._contain(job, error, open_before):
+                raise
+        if self.cluster.observers.lost:
+            raise SessionOverError(_LOST)
         took = boundary.clock() - began
         if took > boundary.worth_noting:
             boundary.charge(job, took)
@@ -241,14 +249,18 @@ class Session(SessionQueries):
         open_before = len(self._statements)
         try:
             yield
-        except SessionOverError:
-            raise
         except Exception as error:
-            if not self.boundary.bounds.contains_faults:
+            if not self._contain(job, error, open_before):
                 raise
-            self._fail(job, error, open_before)
         if self.cluster.observers.lost:
-            raise SessionOverError("an account does not follow the cluster any more")
+            raise SessionOverError(_LOST)
+
+    def _contain(self, job: JobInfo, error: Exception, open_before: int) -> bool:
+        """Let what failed end with a job; false if it ends the session, or is to be raised."""
+        if isinstance(error, SessionOverError) or not self.boundary.bounds.contains_faults:
+            return False
+        self._fail(job, error, open_before)
+        return True
 
     def _fail(self, job: JobInfo, error: Exception, open_before: int) -> None:
         """Undo what was tried for a job, and tell it what failed."""

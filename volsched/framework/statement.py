@@ -72,9 +72,14 @@ class Step:
                 if self._tell() is not None or self._told == len(self.tasks):
                     return
         except Exception:
-            for task in reversed(self.tasks[: self._told]):
-                self._tell_back(self.handlers, task)
+            self.take_back()
             raise
+
+    def take_back(self) -> None:
+        """Tell the handlers the reverse of all that they were told, as the step has failed."""
+        for task in reversed(self.tasks[: self._told]):
+            self._tell_back(self.handlers, task)
+        self._told = 0
 
     def finish(self, count: int) -> Verdict | None:
         """Tell of the last task if that is still to be done; return why a handler refuses it."""
@@ -83,12 +88,16 @@ class Step:
         return self.refusal
 
     def _tell(self) -> Verdict | None:
-        task = self.tasks[self._told]
-        for place, handler in enumerate(self.handlers):
-            self.refusal = handler.allocate(task)
-            if self.refusal is not None:
-                self._tell_back(self.handlers[:place], task)
-                break
+        task, accepted = self.tasks[self._told], 0
+        try:
+            for handler in self.handlers:
+                self.refusal = handler.allocate(task)
+                if self.refusal is not None:
+                    break
+                accepted += 1
+        finally:
+            if accepted < len(self.handlers):
+                self._tell_back(self.handlers[:accepted], task)
         self._told += 1
         return self.refusal
 
@@ -133,6 +142,8 @@ class Statement:
             elif placed and len(tasks) == 1:
                 refusal = session.rules.notify_allocated(first)
         except BaseException:
+            if step is not None:
+                step.take_back()
             self._take_back(start)
             raise
         if refusal is not None:

@@ -85,10 +85,14 @@ class DeviceRules(Observer):
         self._from_devices: dict[int, Pairs] = {}
         self._classes_seen = Seen()
         self._session: Session | None = None
+        self._searches: Numbers = dict.fromkeys(((result,) for result in RESULTS), 0.0)
 
     def searches(self) -> Numbers:
-        """Return how many searches for devices there were, by how they ended."""
-        return {(result,): float(self._allocator.searches.get(result, 0)) for result in RESULTS}
+        """Return how many searches for devices there were, by how they ended; the same mapping until one is added."""
+        found = self._allocator.searches
+        if sum(self._searches.values()) != sum(found.values()):
+            self._searches = {(result,): float(found.get(result, 0)) for result in RESULTS}
+        return self._searches
 
     def open(self, session: Session) -> None:
         """Begin a session: its plugins state how many devices a pod may be given.

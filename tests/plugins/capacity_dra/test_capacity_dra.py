@@ -232,7 +232,7 @@ def test_all_devices_of_a_node_may_be_too_many() -> None:
 
     assert "requested 5, used 0, total would be 5, but capability is 4" in decision.waiting["p"]
     assert used(rig, "q") == {}
-    assert rig.cluster.devices.usage.taken == {}
+    assert rig.cluster.devices.ledger.taken == {}
     assert faults(rig.cluster) == []
 
 

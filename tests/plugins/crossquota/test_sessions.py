@@ -191,7 +191,8 @@ def test_annotations_of_other_nodes_are_nobodys_business() -> None:
 
 
 def numbers(decision: CycleDecision) -> dict[str, dict[tuple[str, ...], float]]:
-    return {series.name.removeprefix("volsched_crossquota_"): dict(found) for series, found in decision.report.series}
+    prefix, series = "volsched_crossquota_", decision.report.series
+    return {each.name.removeprefix(prefix): dict(found) for each, found in series if each.name.startswith(prefix)}
 
 
 def test_quota_used_refusals_and_faults_are_shown() -> None:
