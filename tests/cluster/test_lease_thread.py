@@ -52,7 +52,7 @@ REST_SECONDS = 0.08
 
 SOON_STUCK = f"""{MOSTLY_HALTED_WHEN_TOLD}
 from volsched.kube.serve import loop_lag
-pulse.STUCK_SECONDS = 1.0
+loop_lag.STUCK_SECONDS = 1.0
 """
 
 
