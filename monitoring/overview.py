@@ -270,7 +270,7 @@ CONFIGURATION = Row(
             height=5,
         ),
         Panel(
-            "ConfigReports",
+            "Verdicts",
             (Query("sum by (verdict) (increase(volsched_config_verdicts_total[$__rate_interval]))", "{{verdict}}"),),
             "Texts that were judged: loaded, refused, or missing where one should be.",
             width=24,

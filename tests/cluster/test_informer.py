@@ -197,7 +197,7 @@ async def test_what_went_and_came_again_during_a_gap_is_another_object(
 
     await followed.until(lambda: list(followed.state) == ["again"] and followed.state["again"].metadata.uid != before)
     told = [(type(c).__name__, c.uid if isinstance(c, Deleted) else "") for c in followed.changes]
-    assert ("Gone", before) in told
+    assert ("Deleted", before) in told
 
 
 async def test_a_server_that_does_not_stream_lists_is_asked_for_pages(
