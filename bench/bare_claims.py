@@ -202,7 +202,7 @@ def main() -> None:
     options.add_argument("namespace")
     options.add_argument("--kubeconfig", required=True)
     options.add_argument("--in-flight", type=int, default=32, help="pods at a time")
-    options.add_argument("--stay", action="store_true", help="go on running: whoever started this ends it")
+    options.add_argument("--stay", action="store_true", help="go on running until the caller ends the process")
     given = options.parse_args()
     asyncio.run(_work(given.kubeconfig, given.namespace, given.in_flight, stay=given.stay))
 

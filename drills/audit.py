@@ -2,8 +2,7 @@
 
 It watches pods, PodGroups, Queues, Nodes, ResourceClaims and ResourceSlices, straight from the API server and not
 through a proxy, and trusts nothing but what these objects say. All pods come through one watch, in the order in which
-they were written; so what it sees is what was in force between two writes, and not an average. What it finds is kept by
-kind, with the names.
+they were written. So it sees each state between two writes. It keeps its findings by kind, with the names.
 
 A watch that ends in good order goes on where it was. One that breaks, or that the API server refuses to go on with
 (410, a restart), is followed by a new list; `relisted` says so, as writes may have been missed in between. It is not

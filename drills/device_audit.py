@@ -44,7 +44,7 @@ class DeviceAudit:
             self.slices[key_of(found)] = found
 
     def list_claims(self, claims: list[Json]) -> None:
-        """Hear of claims as a list has them: when they were reserved first nobody knows, so it was in time."""
+        """Take in listed claims. A list does not tell when a claim was reserved, so that counts as in time."""
         for claim in claims:
             for consumer in claim.get("status", {}).get("reservedFor", ()):
                 self._reserved.setdefault((key_of(claim), consumer["uid"]), 0)

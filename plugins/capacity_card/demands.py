@@ -158,7 +158,7 @@ class CardDemands(JobDemands[Dimension]):
 
     def share_of(self, job: JobInfo) -> _CardDemand:
         """Return what a job adds."""
-        self.request(job)  # whatever becomes of the job, it is told what is wrong there
+        self.request(job)  # reports faults of the request, also for jobs that count nothing
         waiting, held = self._waiting(job), self._usage.held.of(job)
         reserved = self._reserved_by(job, waiting) if job.keeps_room else {}
         pending = {} if job.blocked else waiting.card_requests

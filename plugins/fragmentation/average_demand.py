@@ -89,13 +89,13 @@ class AverageDemand:
         return sum(share for _, share in self.blocks)
 
 
-NOBODY: Final = AverageDemand()
+NO_DEMAND: Final = AverageDemand()
 
 
 def average_demand_of(sums: CardSums) -> AverageDemand:
     """Return what pods want on average."""
     if sums.cards <= 0:
-        return NOBODY
+        return NO_DEMAND
     return AverageDemand(
         _rounded(1000 * sums.cpu / sums.cards),
         _rounded(1000 * sums.memory / sums.cards),

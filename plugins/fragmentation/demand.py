@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from plugins.fragmentation.average_demand import NOBODY, AverageDemand, CardSums, average_demand_of
+from plugins.fragmentation.average_demand import NO_DEMAND, AverageDemand, CardSums, average_demand_of
 from plugins.fragmentation.card_requests import CardRequests, Group
 from plugins.fragmentation.claims import NOTHING, Claimed, Claims
 from plugins.fragmentation.cluster_cards import ClusterCards
@@ -112,7 +112,7 @@ class Demand(Observer):
         self._seen: object = None
         self._nodes_seen = -1
         self._is_due = True
-        self.average_demand: AverageDemand = NOBODY
+        self.average_demand: AverageDemand = NO_DEMAND
         self.scarce: Floats = np.zeros(0)
         self.version = 0
 

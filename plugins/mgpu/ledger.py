@@ -91,7 +91,7 @@ class CardAccount:
 
     @property
     def alike(self) -> NodeCardState:
-        """Return the same for whoever does not care which card is which."""
+        """Return a key that is equal for accounts whose cards differ in their numbers alone."""
         if self._alike is None:
             self._alike = alike(self.state)
         return self._alike

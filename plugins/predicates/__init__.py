@@ -1,1 +1,1 @@
-"""The rules of kube-scheduler's default filters: what a node must have before a pod may go there."""
+"""The rules of kube-scheduler's default filters, which decide whether a node is feasible for a pod."""

@@ -29,7 +29,7 @@ def test_nodes_are_numbered_by_their_names_however_they_come() -> None:
     assert (rows(believer), believer.cluster.clocks.layout_generation) == (["a", "b", "c", "d"], layout + 1)
 
     believer.apply(node("c", cpu=4))
-    assert believer.cluster.clocks.layout_generation == layout + 1, "nobody came or went"
+    assert believer.cluster.clocks.layout_generation == layout + 1, "no node came or went"
 
     believer.apply(gone("Node", "b"))
     assert (rows(believer), believer.cluster.clocks.layout_generation) == (["a", "c", "d"], layout + 2)

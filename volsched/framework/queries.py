@@ -1,4 +1,4 @@
-"""What actions ask a session without changing anything: what is in the cluster, and what plugins answer."""
+"""Queries of actions to a session: objects of the cluster, and answers of plugins. None changes anything."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ ROOT: Final = "root"
 
 @dataclass(frozen=True, slots=True)
 class QueueLimit:
-    """What one queue may hold.
+    """The limits of one queue.
 
     ``other`` counts for a card that is not named. ``left`` is what guarantees of other queues leave of cards, where
     they have any. ``is_empty``: the queue states nothing at all, not even 0.

@@ -1,4 +1,4 @@
-"""What is counted in a session, for metrics and logs."""
+"""The counts of a session, for metrics and logs."""
 
 from __future__ import annotations
 
