@@ -12,7 +12,7 @@ from bench import bare_claims
 from tests.cluster.control_plane import MakeNodes
 from tests.cluster.scheduling import Installed, eventually
 from tests.cluster.test_resource_claims import DIRECT, Json, Mapped, pod_with, requests_of, using
-from tools.controlplane import ControlPlane
+from tools.controlplane import ApiServerError, ControlPlane
 from tools.controlplane.faults import FaultProxy
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures"]
@@ -93,14 +93,23 @@ def test_the_bare_claim_binder_sends_the_requests_of_volsched(
     assert claims_of(mapped) == by_bare
 
 
+def _claims_are_gone(api: Any, claims: str) -> bool:
+    """Take the finalizers off; a claim may be gone by then, as Kubernetes' controller takes them off as well."""
+    for claim in api.items(claims):
+        try:
+            api.patch(f"{claims}/{claim['metadata']['name']}", {"metadata": {"finalizers": None}})
+        except ApiServerError as error:
+            if error.status != 404:
+                raise
+    return not api.items(claims)
+
+
 def _clear(installed: Installed, fleet: Mapped) -> None:
     """Delete what one of the two has bound."""
     api: Any = fleet.api
     api.delete(f"/api/v1/namespaces/{fleet.namespace}/pods", grace_seconds=0)
     api.wait_for(f"/api/v1/namespaces/{fleet.namespace}/pods", lambda found: not found["items"])
     api.delete(fleet.claims)
-    for claim in api.items(fleet.claims):
-        api.patch(f"{fleet.claims}/{claim['metadata']['name']}", {"metadata": {"finalizers": None}})
-    api.wait_for(fleet.claims, lambda found: not found["items"])
+    eventually(lambda: _claims_are_gone(api, fleet.claims), what="the claims are gone")
     groups = f"/apis/scheduling.volcano.sh/v1beta1/namespaces/{fleet.namespace}/podgroups"
     api.delete(groups)
