@@ -107,7 +107,7 @@ class Releases(Observer):
                 or self.times.is_over(job, session.now)
                 or job.unplaceable
                 or _states_release(job)
-                or (_may_keep_room(session, job) and (job.keeps_room or _was_tried(job)))
+                or (_waits_for_room(session, job) and (job.keeps_room or _was_tried(job)))
             ):
                 with session.contained(job):
                     self._settle(session, judge, job)
@@ -151,7 +151,7 @@ class Releases(Observer):
             self._counted.pop(job.key, None)
 
     def _settle(self, session: Session, judge: _Judge, job: JobInfo) -> None:
-        why, unplaceable = judge.of(job) if _may_keep_room(session, job) else ("", frozenset[str]())
+        why, unplaceable = _judged(session, judge, job)
         if not why and self.times.is_over(job, session.now):
             why = f"it was admitted more than {self.times.timeout:g}s ago and has not started"
         is_news = bool(why) and not job.released
@@ -166,11 +166,19 @@ class Releases(Observer):
         session.refusals.set_conditions(job, with_condition(job.conditions, condition) if why else others)
 
 
-def _may_keep_room(session: Session, job: JobInfo) -> bool:
-    """True if an admitted job waits and room may be kept for it; False for a paused job."""
+def _judged(session: Session, judge: _Judge, job: JobInfo) -> tuple[str, frozenset[str]]:
+    """Return what ``_Judge.of`` returns; for a paused job what it returned last, and nothing for one that is placed.
+
+    The try after the pause changes the refusal of the job, so that it is judged again.
+    """
+    if not _waits_for_room(session, job):
+        return "", frozenset()
+    return (job.released, job.unplaceable) if session.is_set_aside(job) else judge.of(job)
+
+
+def _waits_for_room(session: Session, job: JobInfo) -> bool:
+    """True if an admitted job waits for room that may count in its queue."""
     if not job.waiting or job.blocked or job.phase not in (INQUEUE, RUNNING):
-        return False
-    if session.is_set_aside(job):
         return False
     return job.spec.min_resources is not None or bool(session.rules.of[Allocatable])
 
