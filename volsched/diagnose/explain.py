@@ -336,7 +336,7 @@ def _gang(job: JobInfo) -> Gang | None:
 
 
 def _short(simulation: Simulation, found: AskedAbout, verdict: Verdict) -> tuple[Short, ...]:
-    """Yield the shortages: those of the verdict; for room on nodes, the total of each resource."""
+    """Return the shortages: those of the verdict; for room on nodes, the total of each resource."""
     told = [Short(verdict.scope.value, **item.human(), name=verdict.queue) for item in verdict.shortfalls]
     if told or verdict.step in _OF_QUOTA or not found.waiting:
         return tuple(told)

@@ -313,7 +313,7 @@ class Ruleset:
 
 
 def _idle_first(victims: list[TaskInfo]) -> list[TaskInfo]:
-    """Move pending victims before the first running one of the same importance: they lose no work."""
+    """Move victims that do not run yet before the first running one of the same importance: they lose no work."""
     waiting: dict[tuple[int, int], list[TaskInfo]] = {}
     for victim in victims:
         if victim.status is not TaskStatus.RUNNING:
