@@ -178,7 +178,7 @@ def _attempts(session: Session, searches: Searches) -> dict[str, Attempt]:
     retry = Retry.of(session)
     retry.begin()
     promised = _promised(session)
-    jobs = retry.worth_a_look(session)
+    jobs = retry.jobs_to_try(session)
     if searches.put_off.jobs:
         jobs += searches.take_put_off()
     for job in considered(session, jobs, promised):

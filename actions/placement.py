@@ -17,7 +17,7 @@ from actions.held_up import report_gang, same_role, waits_for
 from actions.promises import Room, free_nodes, later, take
 from actions.retry import FailedRoles, Retry, has_history
 from actions.turns import is_busy, last_first
-from volsched.framework.session import Quota, Session
+from volsched.framework.session import QueueRoom, Session
 from volsched.framework.statement import Statement
 from volsched.model.job import JobInfo
 from volsched.model.pods.task import TaskInfo
@@ -153,7 +153,7 @@ def _equal_tasks(tasks: Sequence[TaskInfo], most: int) -> list[TaskInfo]:
     return run
 
 
-def _quota(session: Session, queue: QueueInfo, task: TaskInfo) -> Quota:
+def _quota(session: Session, queue: QueueInfo, task: TaskInfo) -> QueueRoom:
     """What the queue may take on; the room that the task itself was promised does not count against it."""
     found = session.quota(queue, task)
     if found.refusal is None or not session.nominations.is_kept(task):

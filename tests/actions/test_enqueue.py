@@ -377,7 +377,7 @@ def a_gang_over_which_a_plugin_fails(fails: list[bool]) -> Rig:
     on = rig(given, ALL, lambda registrar: registrar.register(PrePredicate(fail)))
     on.scheduler._bounds = replace(on.scheduler._bounds, contains_faults=True)
     cycle(on)
-    assert on.cluster.jobs["default/hog"].released
+    assert on.cluster.jobs["default/hog"].release_reason
     fails[0] = True
     return on
 
@@ -390,7 +390,7 @@ def test_no_room_is_kept_for_a_gang_that_fits_nowhere_while_it_is_paused() -> No
     admitted = cycle(on, *a_cluster().group("g", phase="Pending", **needs(12)).changes())
 
     assert phase_of(admitted, "g") == "Inqueue"
-    assert on.cluster.jobs["default/hog"].released
+    assert on.cluster.jobs["default/hog"].release_reason
     assert "ReservationReleased" not in [reason for _, reason, _ in (*events(paused), *events(admitted))]
 
 
@@ -399,12 +399,12 @@ def test_a_paused_gang_is_judged_again_after_its_pause() -> None:
     on = a_gang_over_which_a_plugin_fails(fails)
     busy = a_cluster().node("fits", cpu=8, labels=NOWHERE["nodeSelector"]).pod("other", on="fits", cpu=8)
     cycle(on, *busy.changes())
-    assert on.cluster.jobs["default/hog"].released
+    assert on.cluster.jobs["default/hog"].release_reason
     fails[0] = False
     on.clock.time += 1
 
     cycle(on)
-    assert on.cluster.jobs["default/hog"].released == ""
+    assert on.cluster.jobs["default/hog"].release_reason == ""
 
 
 def test_room_is_kept_for_a_gang_that_waits_for_room_only() -> None:
@@ -599,7 +599,7 @@ def test_room_is_kept_from_the_admission_on_and_not_from_one_that_a_status_state
     on = rig(given, text + "\nconfigurations:\n- name: enqueue\n  arguments: {reservationTimeout: 10m}")
 
     assert phases(cycle(on))["job"] == "Inqueue"
-    assert on.cluster.jobs["default/job"].released == ""
+    assert on.cluster.jobs["default/job"].release_reason == ""
     on.clock.time += 600
     cycle(on)
-    assert "admitted more than 600s ago" in on.cluster.jobs["default/job"].released
+    assert "admitted more than 600s ago" in on.cluster.jobs["default/job"].release_reason

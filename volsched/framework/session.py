@@ -47,7 +47,7 @@ FAILED_SCHEDULING = "FailedScheduling"
 """The reason of the Event on a pod that no node takes, as kube-scheduler's."""
 
 
-class Quota(NamedTuple):
+class QueueRoom(NamedTuple):
     """How many tasks a queue may take on in one step, and why none."""
 
     most: int
@@ -112,7 +112,7 @@ class Session(SessionQueries):
 
     # -- what queues take on ------------------------------------------------------------------------------------------
 
-    def quota(self, queue: QueueInfo, task: TaskInfo) -> Quota:
+    def quota(self, queue: QueueInfo, task: TaskInfo) -> QueueRoom:
         """How many tasks like this one the queue may take on in one step, and why not even this one.
 
         A refused task counts there no longer because its gate was lifted.
@@ -129,8 +129,8 @@ class Session(SessionQueries):
                 if refused is not None:
                     refused(task, verdict)
                 self._count_no_more()
-                return Quota(0, verdict)
-        return Quota(most)
+                return QueueRoom(0, verdict)
+        return QueueRoom(most)
 
     def allocatable_refusal(self, queue: QueueInfo, task: TaskInfo) -> Verdict | None:
         """Why the queue may not take the task on."""
@@ -170,7 +170,7 @@ class Session(SessionQueries):
     def together(self, task: TaskInfo) -> int:
         """Return how many tasks equal to this one, of its job and template, may be placed in one step."""
         rules, job = self.rules, task.job
-        if self.nominations.held or self.on_placed is not None or job is None or rules.steps.is_of_one(task):
+        if self.nominations.held or self.on_placed is not None or job is None or rules.one_at_a_time.applies_to(task):
             return 1
         return 1 if rules.is_ready(job) else job.lacking
 

@@ -322,7 +322,7 @@ def describe(cluster: Cluster) -> dict[str, Any]:
             for job in cluster.jobs.values()
         },
         "queues": {
-            queue.name: {"state": queue.spec.state, "allocated": dict(queue.allocated)}
+            queue.name: {"state": queue.spec.reported_state, "allocated": dict(queue.allocated)}
             for queue in cluster.queues.values()
         },
     }

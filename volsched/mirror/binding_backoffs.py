@@ -8,7 +8,7 @@ from volsched.model.cluster import Cluster
 from volsched.model.pods.task import TaskInfo
 
 
-class Retries:
+class BindingBackoffs:
     """Tasks that back off; times are in seconds since the epoch."""
 
     def __init__(self, cluster: Cluster) -> None:
