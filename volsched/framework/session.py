@@ -11,7 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from volsched.framework.boundary import Boundary, Bounds, SessionOverError, failed, too_expensive
 from volsched.framework.callbacks import NO_LIMIT, Headroom
@@ -45,13 +45,6 @@ _LOST = "an account does not follow the cluster any more"
 
 FAILED_SCHEDULING = "FailedScheduling"
 """The reason of the Event on a pod that no node takes, as kube-scheduler's."""
-
-
-class QueueRoom(NamedTuple):
-    """How many tasks a queue may take on in one step, and why none."""
-
-    most: int
-    refusal: Verdict | None = None
 
 
 T = TypeVar("T")
@@ -112,8 +105,8 @@ class Session(SessionQueries):
 
     # -- what queues take on ------------------------------------------------------------------------------------------
 
-    def quota(self, queue: QueueInfo, task: TaskInfo) -> QueueRoom:
-        """How many tasks like this one the queue may take on in one step, and why not even this one.
+    def quota(self, queue: QueueInfo, task: TaskInfo) -> Headroom:
+        """Return how many tasks like this one the queue may take on in one step: the smallest headroom of all quotas.
 
         A refused task counts there no longer because its gate was lifted.
         """
@@ -129,8 +122,8 @@ class Session(SessionQueries):
                 if refused is not None:
                     refused(task, verdict)
                 self._count_no_more()
-                return QueueRoom(0, verdict)
-        return QueueRoom(most)
+                return Headroom(0, verdict)
+        return Headroom(max(1, most))
 
     def allocatable_refusal(self, queue: QueueInfo, task: TaskInfo) -> Verdict | None:
         """Why the queue may not take the task on."""
