@@ -120,7 +120,7 @@ def _place_next(session: Session, queue: QueueInfo, statement: Statement, attemp
     elif task.spec.role and task.spec.role in attempt.failed_roles and is_busy(task):
         session.refuse(task, same_role(task, attempt.failed_roles.reason(task.spec.role)))
     else:
-        return _place_equal(session, statement, attempt, headroom.count)
+        return _place_equal(session, statement, attempt, headroom.batch)
     attempt.tasks.pop()
     return False
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from volsched.framework.boundary import Boundary, Bounds, SessionOverError, failed, too_expensive
-from volsched.framework.callbacks import NO_LIMIT, Headroom
+from volsched.framework.callbacks import UNLIMITED, Headroom
 from volsched.framework.config.configuration import Configuration
 from volsched.framework.dispatch.ruleset import Ruleset
 from volsched.framework.engine.fast import Engine
@@ -106,24 +106,26 @@ class Session(SessionQueries):
     # -- what queues take on ------------------------------------------------------------------------------------------
 
     def quota(self, queue: QueueInfo, task: TaskInfo) -> Headroom:
-        """Return how many tasks like this one the queue may take on in one step: the smallest headroom of all quotas.
+        """Return the smallest headroom of all quotas for tasks like this one; its ``batch`` may be placed in one step.
 
         A refused task counts there no longer because its gate was lifted.
         """
         self._exclude_ungated((task,))
-        most, template = NO_LIMIT, task.template
+        smallest, template = UNLIMITED, task.template
         for headroom, refusal, refused in self.rules.quotas:
             if headroom is not None:
                 found = headroom(queue, template)
-                verdict, most = found.refusal, min(most, found.batch)
             else:
                 verdict = refusal(queue, task)
-            if verdict is not None:
+                found = UNLIMITED if verdict is None else Headroom(0, verdict)
+            if found.refusal is not None:
                 if refused is not None:
-                    refused(task, verdict)
+                    refused(task, found.refusal)
                 self._count_no_more()
-                return Headroom(0, verdict)
-        return Headroom(max(1, most))
+                return found
+            if found.batch < smallest.batch:
+                smallest = found
+        return smallest
 
     def allocatable_refusal(self, queue: QueueInfo, task: TaskInfo) -> Verdict | None:
         """Why the queue may not take the task on."""
