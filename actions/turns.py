@@ -87,7 +87,7 @@ def considered(session: Session, jobs: Iterable[JobInfo], also: Iterable[JobInfo
             continue
         if job.phase in ("", PENDING) and not job.spec.implicit:
             continue
-        if not session.is_set_aside(job) and is_complete(session, job):
+        if not session.is_paused(job) and is_complete(session, job):
             yield job
 
 

@@ -76,7 +76,7 @@ class _Pause:
 
 
 class PausedJobs:
-    """Jobs that are left alone for a while; kept from session to session."""
+    """Jobs that failed or took too long, and are skipped for a while; kept from session to session."""
 
     def __init__(self) -> None:
         self._pauses: dict[str, _Pause] = {}
@@ -84,7 +84,7 @@ class PausedJobs:
     def __len__(self) -> int:
         return len(self._pauses)
 
-    def holds(self, job: JobInfo, now: float) -> bool:
+    def has(self, job: JobInfo, now: float) -> bool:
         """True if a job is paused at this time (seconds since the epoch)."""
         pause = self._pauses.get(job.key)
         return pause is not None and job.unschedulable_at == PAUSED and now < pause.until
@@ -138,8 +138,8 @@ class Bounds:
         return min((time for time in times if time is not None), default=None)
 
     def is_paused(self, job: JobInfo, now: float) -> bool:
-        """True if a job is not to be admitted now."""
-        return self.paused_jobs.holds(job, now) or self.admissions.pauses(job, now)
+        """True if a job is skipped at this time (seconds since the epoch)."""
+        return self.paused_jobs.has(job, now) or self.admissions.pauses(job, now)
 
 
 class Boundary:
@@ -165,6 +165,11 @@ class Boundary:
         """The seconds above which it is noted what a job took."""
         self._used = 0.0
         self._costs: dict[str, tuple[float, JobInfo]] = {}
+
+    @property
+    def gave_way(self) -> bool:
+        """True if the session ended because changes have come."""
+        return self.ended_for == "news"
 
     def is_over_budget(self, now: float) -> bool:
         """Note that the session is long; true if its time is over. Raises SessionOverError if it gives way."""

@@ -170,7 +170,7 @@ def _may_keep_room(session: Session, job: JobInfo) -> bool:
     """True if an admitted job waits and room may be kept for it; False for a paused job."""
     if not job.waiting or job.blocked or job.phase not in (INQUEUE, RUNNING):
         return False
-    if session.is_set_aside(job):
+    if session.is_paused(job):
         return False
     return job.spec.min_resources is not None or bool(session.rules.of[Allocatable])
 

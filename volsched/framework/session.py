@@ -8,7 +8,6 @@ with the tasks and jobs that they concern. What was only tried or held is undone
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -29,6 +28,7 @@ from volsched.framework.rules import Preemptive, SessionClose
 from volsched.framework.statement import Statement, Statements, bind_step
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
+from volsched.model.former import renamed_attributes
 from volsched.model.job import INQUEUE, JobInfo, PodGroupCondition
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.plan import LiftGate, PlanStep, RecordEvent
@@ -42,6 +42,25 @@ LIFTING = Verdict(Step.GATED, "", Scope.POD, "SchedulingGated", f"{ADMISSION_GAT
 """A task whose gate we are taking away; the API server words gates itself, so this is not told."""
 
 _LOST = "an account does not follow the cluster any more"
+
+_FORMER = {
+    "bounds": "boundary.bounds",
+    "faults": "boundary.faults",
+    "gang_searches": "stats.gang_searches",
+    "gave_way": "boundary.gave_way",
+    "hints": "stats.hints",
+    "is_unfinished": "stats.is_unfinished",
+    "job_attempts": "stats.job_attempts",
+    "modules": "boundary.modules",
+    "over": "boundary.over",
+    "tell": "record_event",
+    "victim_searches": "stats.victim_searches",
+    "victims": "stats.victims",
+    "whole": "events.whole",
+}
+"""Where the attributes of one minor version ago are now."""
+
+_ENDED = "; a session that has ended has no attributes: plugins keep data in an account (registrar.account)"
 
 FAILED_SCHEDULING = "FailedScheduling"
 """The reason of the Event on a pod that no node takes, as kube-scheduler's."""
@@ -212,12 +231,8 @@ class Session(SessionQueries):
 
     # -- boundaries ---------------------------------------------------------------------------------------------------
 
-    def is_set_aside(self, job: JobInfo) -> bool:
-        """True if a job is left alone for a while, as it failed or took too long."""
-        return self.boundary.bounds.paused_jobs.holds(job, self.now)
-
     def is_paused(self, job: JobInfo) -> bool:
-        """True if a job is not to be admitted now, whatever there is."""
+        """True if a job is skipped for a while: it failed, took too long, or its admission has just ended."""
         return self.boundary.bounds.is_paused(job, self.now)
 
     def admission_turn(self, job: JobInfo) -> float:
@@ -271,7 +286,7 @@ class Session(SessionQueries):
             raise SessionOverError(f"what was tried could not be undone: {worse}", plugin) from worse
         self.engine = self.engine.new_instance()
         self.engine.open(self.rules.nodes)
-        self.refusals.refuse_all(job, failed(plugin, error, self._set_job_aside(job)))
+        self.refusals.refuse_all(job, failed(plugin, error, self._pause(job)))
 
     def _end_over_budget(self) -> None:
         """End the session, and leave alone for a while what has taken most of its time."""
@@ -279,11 +294,11 @@ class Session(SessionQueries):
         if most is not None:
             cost, job = most
             budget = self.boundary.bounds.budget
-            self.refusals.refuse_all(job, too_expensive(cost, budget, self._set_job_aside(job)))
+            self.refusals.refuse_all(job, too_expensive(cost, budget, self._pause(job)))
         raise self.boundary.over_budget()
 
-    def _set_job_aside(self, job: JobInfo) -> float:
-        """Leave a job alone for a while; return for how many seconds."""
+    def _pause(self, job: JobInfo) -> float:
+        """Pause a job; return for how many seconds."""
         return self.boundary.bounds.paused_jobs.add(job, self.now)
 
     def check_accounts(self) -> None:
@@ -416,18 +431,7 @@ class Session(SessionQueries):
         vars(self).clear()
 
     if not TYPE_CHECKING:  # a type checker knows what a session has
-
-        def tell(self, event: RecordEvent) -> None:
-            """Record an Event, under the name of one minor version ago."""
-            message = "Session.tell ends with the next minor version; it is record_event"
-            warnings.warn(message, DeprecationWarning, stacklevel=2)
-            self.record_event(event)
-
-        def __getattr__(self, name: str) -> object:
-            raise AttributeError(
-                f"Session has no {name}; one that has ended has nothing: a plugin keeps what outlives a session in an "
-                "account (registrar.account)"
-            )
+        __getattr__ = renamed_attributes(_FORMER, hint=_ENDED)
 
     def reported(self, part: Callable[[Report], Part | None]) -> list[Part]:
         """Return one part of each report of a plugin that has it, in the order of registration."""
