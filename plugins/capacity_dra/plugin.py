@@ -37,7 +37,7 @@ class CapacityDRAPlugin:
         """Register everything, and report what is wrong with queues."""
         if self._arguments.enabled:
             rules = registrar.account(f"{NAME}.quotas", lambda cluster: DeviceQuotaRules(cluster, self._arguments))
-            registrar.account(f"{NAME}.ledger", lambda _: rules.usage).catch_up()
+            registrar.account(f"{NAME}.ledger", lambda _: rules.usage)
             registrar.account(f"{NAME}.reserved", lambda _: rules.reservations)
             report = registrar.account(f"{NAME}.report", lambda cluster: DeviceReport(cluster, rules))
             rules.open(registrar.session, above=registrar.checks_ancestors)

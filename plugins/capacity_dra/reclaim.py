@@ -50,7 +50,6 @@ class DeviceReclaimView:
         """Return what a task's claims would count for in its queue, those left out that are used there already."""
         if not self._usage.concerns(task):
             return {}
-        self._usage.catch_up()
         users = self._usage.account(task.queue).users
         asked = total_of(amounts for key, amounts in self._demands.of_task(task).items() if key not in users)
         return {key: amount for key, amount in self._limits.counted(asked).items() if amount}

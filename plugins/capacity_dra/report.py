@@ -61,7 +61,6 @@ class DeviceReport:
 
     def consumers(self, job: JobInfo, refusal: Verdict) -> Iterable[Consumer]:
         """Return what jobs of the queue that refused, in a hierarchy of those below it, hold of what is short."""
-        self._usage.catch_up()
         queues = sharing_limit(self._cluster, job, refusal, in_tree=self._limits.checks_ancestors)
         short = {item.resource for item in refusal.shortfalls}
         limited = self._limits.limited(refusal.queue or job.queue)
@@ -69,7 +68,6 @@ class DeviceReport:
 
     def suggestions(self, job: JobInfo) -> Iterator[Suggestion]:
         """Yield a larger quota of what a job wants, of its queue and of those above that limit it."""
-        self._usage.catch_up()
         claims = {
             key: found for task in job.waiting.values() for key, found in self._rules.demands.of_task(task).items()
         }
@@ -81,7 +79,6 @@ class DeviceReport:
 
     def amounts(self, queue: QueueInfo) -> QueueAmounts:
         """Return what a queue's own pods hold and have reserved, and what the queue may hold."""
-        self._usage.catch_up()
         held = dict(self._usage.account(queue.name).used)
         for child in self._limits.tree.below(queue.name):
             for key, amount in self._usage.account(child).used.items():
@@ -92,7 +89,6 @@ class DeviceReport:
 
     def table(self) -> QuotaTable:
         """Return what queues may hold, hold, have reserved and have left of each class and dimension."""
-        self._usage.catch_up()
         rows = [row for name in sorted(self._cluster.queues) for row in self._rows(name)]
         figures = ("quota", "deserved", "guarantee", "used", "reserved", "reclaimable", "headroom")
         return QuotaTable("devices", "Devices", ("queue", "deviceClass", "dimension"), figures, rows)
@@ -134,7 +130,6 @@ class DeviceReport:
 
     def allocations(self) -> Numbers:
         """Return what all queues hold, and zero for what they may hold."""
-        self._usage.catch_up()
         state = (self._usage.version, tuple(self._cluster.queues))
         return self._numbers("allocated", state, self._held)
 
@@ -143,7 +138,6 @@ class DeviceReport:
 
     def reclaimable(self) -> Numbers:
         """Return what others could reclaim in all queues, where any states what it deserves."""
-        self._usage.catch_up()
         state = (self._usage.version, tuple((name, queue.version) for name, queue in self._cluster.queues.items()))
         return self._numbers("reclaimable", state, self._beyond_due)
 

@@ -93,7 +93,6 @@ class DeviceQuotaRules(QueueQuotas[str, Amount, Fraction]):
         due = self.limits.of(queue).due
         if not any(due.values()):
             return Fraction(1), True
-        self.usage.catch_up()
         held = as_named(self.usage.account(queue).used, due)
         return share(held, {key: amount for key, amount in due.items() if amount}), False
 
@@ -150,7 +149,6 @@ class DeviceQuotaRules(QueueQuotas[str, Amount, Fraction]):
         """Refuse a pod whose claims would take its queue above its quota, as far as is known before devices are."""
         if not self.usage.concerns(pod):
             return None
-        self.usage.catch_up()
         return self._reported(pod, super().refusal(queue, pod))
 
     def concerns(self, template: PodTemplate) -> bool:
@@ -159,7 +157,6 @@ class DeviceQuotaRules(QueueQuotas[str, Amount, Fraction]):
 
     def left(self, task: TaskInfo) -> dict[tuple[str, str], Fraction]:
         """Return how much more of each class and dimension a pod may be given, in the tightest of its queues."""
-        self.usage.catch_up()
         left: dict[tuple[str, str], Fraction] = {}
         for level in self.limits.levels(task.queue):
             limited = self.limits.limited(level)
@@ -176,7 +173,6 @@ class DeviceQuotaRules(QueueQuotas[str, Amount, Fraction]):
         """Refuse a pod that was just placed and was given devices which take its queue above its quota."""
         if not self.usage.concerns(task) or task.status not in PLACED_NOW or task.job is None:
             return None
-        self.usage.catch_up()
         keys = self.usage.claims_of(task)
         for level in self.levels(task.job.queue):
             users = self.usage.account(level).users
@@ -191,7 +187,6 @@ class DeviceQuotaRules(QueueQuotas[str, Amount, Fraction]):
         self._report_announcement(job)
         if not self.usage.awaits_devices(job):
             return ABSTAIN
-        self.usage.catch_up()
         return super().vote(job)
 
     def _report_announcement(self, job: JobInfo) -> None:

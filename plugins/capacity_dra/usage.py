@@ -22,7 +22,7 @@ from volsched.plugin.devices import (
 
 
 class ClaimUsage(DeviceAccounts):
-    """Follows the cluster. Ask ``catch_up`` before reading, so that changes of claims are in."""
+    """The devices that the pods of queues hold, lifted gates included; each answer is up to date."""
 
     def __init__(self, cluster: Cluster, *, with_admin: bool) -> None:
         self._ungated: dict[str, TaskInfo] = {}
@@ -35,14 +35,14 @@ class ClaimUsage(DeviceAccounts):
         """Charge a pod whose gate was lifted, and that has no node yet, and uncharge it."""
         if not counts:
             self._uncharge_pod(task.uid)
-        elif task.uid not in self.pod_charges and self._is_due(task):
+        elif task.uid not in self._pod_charges and self._is_due(task):
             self._charge_pod(task)
 
-    def catch_up(self) -> None:
-        """Take in what became of queues, claims and what nodes offer."""
+    def _refresh(self) -> None:
+        """Take in changes of queues, claims and of what nodes offer."""
         if any(self.is_offered(resource) != offered for resource, offered in self._offered.items()):
             self._rebuild()
-        super().catch_up()
+        super()._refresh()
 
     def _rebuild(self) -> None:
         self._ungated.clear()

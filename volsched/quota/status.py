@@ -75,7 +75,6 @@ class QueueStatuses:
 
     def _changed(self, beside: tuple[QueueAllocation, ...]) -> dict[str, None]:
         """Take in what became of queues and claims; return the names of all queues that may have other figures now."""
-        self._devices.catch_up()
         changed = self._devices.take_changed()
         charged, self._cluster.queue_cache.dirty_queues = self._cluster.queue_cache.dirty_queues, {}
         for holdings in beside:

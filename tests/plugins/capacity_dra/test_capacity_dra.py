@@ -76,9 +76,7 @@ def report_of(rig: Rig) -> DeviceReport:
 
 
 def used(rig: Rig, queue: str) -> dict[str, int]:
-    quotas = quotas_of(rig)
-    quotas.usage.catch_up()
-    return {key.key: int(value) for key, value in quotas.usage.account(queue).used.items()}
+    return {key.key: int(value) for key, value in quotas_of(rig).usage.account(queue).used.items()}
 
 
 def _not_made(_: Any) -> Any:
