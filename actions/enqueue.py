@@ -1,8 +1,8 @@
 """enqueue: admit PodGroups, so that their pods may be made and looked at.
 
 Queues take turns; a PodGroup is admitted when the plugins vote for it. Most are not asked about one that states no
-minimum of resources.
-A reject holds nobody else up. Pods need not exist yet: a controller may make them only once the group is Inqueue.
+minimum of resources. A rejected PodGroup does not hold others up. Pods need not exist yet: a controller may make them
+only once the group is Inqueue.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _after_preemption(session: Session) -> AfterPreemption | None:
 
 
 def _unadmitted(session: Session) -> list[JobInfo]:
-    """Jobs nobody has admitted, those left out that were refused when the cluster was no fuller than now."""
+    """Return jobs that are not admitted, without those refused when the cluster was no fuller than now."""
     cluster = session.cluster
     return [
         job

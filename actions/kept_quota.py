@@ -25,7 +25,7 @@ Placements: TypeAlias = Sequence[tuple[TaskInfo, NodeInfo]]
 
 
 class Promised(Protocol):
-    """Whoever is to have room, and with how much priority that is kept."""
+    """A holder of promised room, and the priority with which the room is kept."""
 
     @property
     def job(self) -> JobInfo:

@@ -1,4 +1,4 @@
-"""preempt: inside a queue, whoever matters more may take room from whoever matters less.
+"""preempt: inside a queue, jobs of higher priority take room from jobs of lower priority.
 
 First between the jobs of one queue, as a gang: what was evicted stands only when the job then has room for its minimum
 on the way. Then inside one job, task by task.
@@ -129,14 +129,14 @@ class PreemptAction:
         while tasks:
             task = tasks.pop()
             if alone and session.engine.best(task) is None:
-                return  # nobody of the job could go, and there is no room on its way either
+                return  # no pod of the job could go, and no room is being freed either
             statement = session.statement()
             if not task.spec.preempts or not self._search(session, statement, queue, task, inside=True).succeed():
                 return
             if task.nominated or any(operation.kind != "pipeline" for operation in statement.operations):
                 statement.commit()
             else:
-                statement.hold()  # nobody goes for it, and its gang may not start
+                statement.hold()  # no pod goes for it, and its gang may not start
 
     def _search(
         self, session: Session, statement: Statement, queue: QueueInfo, task: TaskInfo, *, inside: bool

@@ -233,7 +233,7 @@ class Retry:
         still_without_room: dict[Hashable, bool] = {}
         for key, group in outdated:
             still_waits = False
-            with session.about(next(iter(group.jobs.values()), _NOBODY)):
+            with session.about(next(iter(group.jobs.values()), _NO_JOB)):
                 still_waits = _still_waits(session, group, still_without_room)
             if still_waits:
                 group.checked_at = generation
@@ -258,8 +258,8 @@ class Retry:
         return NoRoom(kind, session.properties_version)
 
 
-_NOBODY = JobInfo("", "")
-"""Whom a group is about that all its jobs have left."""
+_NO_JOB = JobInfo("", "")
+"""Stands for the job of a group without jobs."""
 
 
 def _dissolve(group: EquivalentJobs) -> None:
@@ -277,7 +277,7 @@ def _example(job: JobInfo) -> TaskInfo | None:
 
 
 def _no_quota(session: Session, job: JobInfo, task: TaskInfo, placed: int) -> NoQuota | None:
-    """Return what the queue had left: when it was all taken up, with less of it nobody of the job can start either."""
+    """Return the headroom that the job used up: with less of it, no pod of the job can start."""
     queue = session.queues.get(job.queue)
     headrooms = session.headrooms(queue, task) if queue is not None else None
     if not headrooms or max(0, min(each.count for each in headrooms)) != placed:

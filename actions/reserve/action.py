@@ -1,8 +1,9 @@
-"""reserve: hold nodes for large jobs that have waited long, and start them there before anybody else.
+"""reserve: hold nodes for large jobs that have waited long, and start them there before other jobs.
 
-Session schedulers pass over what does not fit, so gangs of several nodes starve under a stream of small jobs. Here a
-job that is due is promised named nodes. Others may use these only if they declare that they end before it starts. Where
-nobody declares when pods end, the emptiest nodes are held until they are free. A promise is kept until the job starts.
+Session schedulers pass over what does not fit, so gangs of several nodes starve under a stream of small jobs. This
+action promises named nodes to such a job. Others may use these only if they declare that they end before the job
+starts. Where pods do not declare when they end, the emptiest nodes are held until they are free. A promise is kept
+until the job starts.
 """
 
 from __future__ import annotations
@@ -88,9 +89,7 @@ class ReserveAction:
     ARGUMENTS: ClassVar[tuple[Argument, ...]] = (
         Argument(AFTER, "str", "1h", "How long a job waits before nodes are held for it; 0s: at once."),
         Argument(JOBS, "int", 4, "For so many jobs at a time, one for each queue beyond the first.", minimum=1),
-        Argument(
-            DRAINS, "int", 1, "Of those, whose start nobody knows as pods do not say how long they run.", minimum=0
-        ),
+        Argument(DRAINS, "int", 1, "Of those, with an unknown start, as pods do not say how long they run.", minimum=0),
         Argument(
             MIN_NODES,
             "float",
@@ -457,7 +456,7 @@ def _has_moved(reservation: Reservation, now: float) -> bool:
 
 
 def _lost(session: Session, reservation: Reservation) -> str | None:
-    """Why a promise ends before its job starts; empty when there is nobody any more to tell."""
+    """Return why a promise ends before its job starts; empty if the job is gone or needs it no more."""
     job, cluster = reservation.job, session.cluster
     if cluster.jobs.get(job.key) is not job or job.spec.group_uid != reservation.uid or not job.waiting or job.is_ready:
         return ""

@@ -72,7 +72,7 @@ class Reservation:
         """Whether the start that the job was told has come: its queue's share was settled for then.
 
         Shares follow what other queues ask for; what they ask for after the promise does not break it. A job whose
-        start nobody could know had its share when it was promised the nodes.
+        start was not known had its share when it was promised the nodes.
         """
         return self.announced is None or self.announced <= now
 
@@ -117,8 +117,8 @@ class Book(Observer):
     def _restore(self) -> None:
         """Take up the promises in PodGroups' conditions.
 
-        What names a node that is gone counts for nothing, and what was made to a job of which nobody waits is over: who
-        wrote it ended between its bindings and the status.
+        What names a node that is gone counts for nothing, and what was made to a job without waiting pods is over: the
+        scheduler that wrote it ended between its bindings and the status.
         """
         for job in self._cluster.jobs.values():
             if (paused := pause_of(job)) is not None:
@@ -267,7 +267,7 @@ class Book(Observer):
     # -- when pods end ------------------------------------------------------------------------------------------------
 
     def end(self, task: TaskInfo) -> float:
-        """Return when a pod on a node is thought to end, in seconds since the epoch; infinite: nobody declared it."""
+        """Return when a pod on a node is thought to end, in seconds since the epoch; infinite if not declared."""
         if task.status is TaskStatus.RELEASING:
             return self.now
         duration = self.duration(task)
@@ -279,7 +279,7 @@ class Book(Observer):
         return end_of(start, length, self.now)
 
     def duration(self, task: TaskInfo) -> float | None:
-        """Return the seconds that a pod is thought to run; None: nobody declared it, or nobody who is believed."""
+        """Return the seconds that a pod is thought to run; None if not declared, or its declaration is not trusted."""
         if self.trust.is_lost(task.namespace, task.queue):
             return None
         queue = self._cluster.queues.get(task.queue)

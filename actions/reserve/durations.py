@@ -17,7 +17,7 @@ def declared(task: TaskInfo, queue: Mapping[str, str], default: float) -> float 
     """Return the seconds that a pod runs: what it or its PodGroup declares, at most its deadline.
 
     Where neither declares any, the queue's default counts (``queue`` has its annotations), and then ``default``. None:
-    nobody declared any. An annotation that cannot be read counts as absent.
+    none is declared. An annotation that cannot be read counts as absent.
     """
     bounds = [seconds for seconds in (annotated(task), task.spec.deadline) if seconds]
     return min(bounds, default=seconds_of(queue.get(DEFAULT_DURATION, "")) or default or None)

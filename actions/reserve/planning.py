@@ -19,7 +19,7 @@ from volsched.model.pods.task import TaskInfo
 from volsched.model.status import TaskStatus
 
 EndFn: TypeAlias = Callable[[TaskInfo], float]
-"""When a pod that has a node is thought to end, in seconds since the epoch; infinite when nobody knows."""
+"""When a pod that has a node is thought to end, in seconds since the epoch; infinite if not known."""
 
 Placements: TypeAlias = tuple[tuple[TaskInfo, NodeInfo], ...]
 """Members of a job with the nodes that they would have."""

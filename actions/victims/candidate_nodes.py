@@ -42,9 +42,9 @@ def _note(found: dict[str, bool], victim: TaskInfo) -> None:
 
 
 class CandidateNodes:
-    """The nodes on which each queue has pods that may be evicted; looked up once an action needs it.
+    """The nodes on which each queue has pods that may be evicted; looked up once an action needs them.
 
-    Tasks that are alike are shown the same nodes while nothing moves: thousands may wait, and nobody may go for them.
+    Equal tasks get the same nodes while nothing moves: thousands may wait for which no pod may be evicted.
     """
 
     def __init__(self, session: Session) -> None:

@@ -63,7 +63,7 @@ ARGUMENTS = (
 )
 """What both evicting actions can be told."""
 
-NOBODY = "No preemption victims found for incoming pod"
+NO_VICTIMS = "No preemption victims found for incoming pod"
 PROTECTED = "pods that may not be evicted for it"
 BUDGETS = "pods protected by disruption budgets"
 TOO_SMALL = "too little room even without the pods that may be evicted"
@@ -90,7 +90,7 @@ class VictimSearch:
 
     ``may_go`` picks candidates among a node's tasks, ``lawful`` is the plugins' vote on them, ``allowed`` whether the
     task's queue could take it on as things are. With ``needs_candidates`` nodes without any are passed over, with
-    ``keeps_budgets`` nobody goes whose PodDisruptionBudget allows no more; without, such pods go last (as with
+    ``keeps_budgets`` no pod goes whose PodDisruptionBudget allows no more; without, such pods go last (as with
     kube-scheduler). With ``least_cost`` the node is chosen by its victims and not by its score. ``quiet``: an earlier
     search for the task has recorded why it did not help. With ``whole`` the fewest pods go, and gangs as a whole where
     one would be left with less than its minimum; each is asked about again when its turn comes. ``where`` names the
@@ -133,7 +133,7 @@ class VictimSearch:
             if self._make_room_on_one_of(worth_a_try):
                 return True
             if len(worth_a_try) < len(nodes):
-                self.failures.add(NOBODY, len(nodes) - len(worth_a_try))
+                self.failures.add(NO_VICTIMS, len(nodes) - len(worth_a_try))
         if len(nodes) < len(session.rows):
             self.failures.add(NO_USE, len(session.rows) - len(nodes))
         if not self.quiet and not self._spares_all:
@@ -299,7 +299,7 @@ class VictimSearch:
     def _make_room(self, plan: VictimPlan) -> bool:
         node = plan.node
         if self.needs_candidates and not plan.candidates:
-            return self._fail(NOBODY)
+            return self._fail(NO_VICTIMS)
         if plan.needed is None:
             return self._fail(self._why_not(plan, enough=False))
         with all_left(self.session.cluster, node) if self._terminating_make_room(node) else nullcontext():
@@ -312,7 +312,7 @@ class VictimSearch:
     def _clear(self, node: NodeInfo, tried: Sequence[TaskInfo]) -> bool:
         """Have weaker promises and as many victims as needed off a node, and the task promised their room.
 
-        Those who are leaving already count as gone: whoever was promised their room stands for them.
+        Terminating pods count as gone; the pod that was promised their room counts instead.
         """
         before = self.statement.checkpoint()
         for other in weaker(self.session, self.task, node):
@@ -355,9 +355,9 @@ class VictimSearch:
         return chosen
 
     def _victims(self, candidates: list[TaskInfo]) -> list[TaskInfo]:
-        """Whom the plugins let go; nobody for a task that asks for nothing and that backfill is to place, or nothing.
+        """Return the pods that plugins let go; none for a task that asks for nothing, or that backfill is to place.
 
-        Those are asked about first that do not run, as some plugins let no more go than a queue has too much.
+        Pods that do not run are asked about first, as some plugins let go only what a queue has too much.
         """
         if self._spares_all or not candidates:
             return []
@@ -428,7 +428,7 @@ class VictimSearch:
 def _why_not(plan: VictimPlan, *, enough: bool) -> str:
     """Why a node cannot be made to take the task, in kube-scheduler's words where it has some."""
     if not plan.candidates:
-        return NOBODY
+        return NO_VICTIMS
     if not plan.victims:
         return PROTECTED
     if len(plan.tried) < len(plan.victims):
@@ -486,7 +486,7 @@ def starving(session: Session, lacks_more: Callable[[JobInfo], bool] = lambda _:
 
 
 def _keep_explanations(session: Session) -> None:
-    """Note with tasks that were refused again why evicting does not help, where nobody is sought again for them."""
+    """Note with tasks that were refused again why evicting does not help, if no victims are sought again."""
     for task, before in session.refused_again():
         job = task.job
         if job is None or before is None or not was_searched(session, job):

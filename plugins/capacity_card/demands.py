@@ -5,13 +5,13 @@ For each job::
     minimum   once the pods of its minimum exist, the cheapest of them (see ``minimum``); before, what is declared:
               cards in its PodGroup's annotation, cpu and memory in minResources, none for a job with cards that are
               spared them (*ours*: while it has no pods and names no cards, those in minResources may be named by
-              its pods, who are asked in turn). A pod whose cards nobody can tell does not count as there.
+              its pods, who are asked in turn). A pod whose cards are not known does not count as there.
     wanted    minimum less what the job holds: the cheapest of the pods that it lacks beside those that have started
     reserved  what is wanted by a job that is admitted, its gated pods left out; of what is declared no more than pods
               ask for, once it has any, and each missing one like the largest (*ours*)
     elastic   cpu and memory that its pods hold beyond the cheapest minimum of them
 
-Cards that a job holds beyond its minimum are not elastic: nobody gives them back.
+Cards that a job holds beyond its minimum are not elastic: they are not given back.
 
 The sums are those of ``volsched.quota.demand``. When a job holds and has reserved less than before, jobs that were not
 admitted are worth another look.

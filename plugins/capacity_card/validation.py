@@ -83,7 +83,7 @@ def validate(found: api.ApiObject, beside: Surroundings) -> Faults:
 
 
 def _placed_wrong(annotations: Mapping[str, str], read_here: tuple[str, ...]) -> Faults:
-    """Yield annotations of cards that nobody reads: of an unknown name, or on a kind that they do not belong to."""
+    """Yield annotations of cards that are not read: of an unknown name, or on a kind that they do not belong to."""
     for key in annotations:
         if key.startswith(_PREFIXES) and key not in read_here:
             path = f"metadata.annotations[{shortened(key)}]"
@@ -212,7 +212,7 @@ def _differ(told: Mapping[str, str | None]) -> bool:
 
 
 def _asked_faults(asked: frozenset[str] | None, card: str, resource: str | None) -> Faults:
-    """Yield that a pod does not ask for the resource of its card, which nobody may know (None)."""
+    """Yield that a pod does not ask for the resource of its card, which may be unknown (None)."""
     if asked is None:
         return
     if resource is not None and resource not in asked:
@@ -240,12 +240,12 @@ def _stock(beside: Surroundings) -> CardInventory:
 
 
 def _mapping(beside: Surroundings) -> CardMapping:
-    """The mapping in force, none where nobody knows."""
+    """The mapping in force, none where that is not known."""
     return mapping_of(beside.arguments_of(NAME)) if beside.arguments_of is not None else UNMAPPED
 
 
 def _may_be_mapped(beside: Surroundings) -> bool:
-    """Whether a configuration that nobody knows may name cards: there are resources that have no name without it."""
+    """True if an unknown configuration may name cards: there are resources that have no name without it."""
     return beside.arguments_of is None and beside.derived(_stock).has_unnamed
 
 

@@ -23,7 +23,7 @@ class Reserved:
     """The sums of one queue, without zeros.
 
     ``own``: of the jobs in it; ``below``: of those and of the jobs in all queues below it; ``shown``: of the jobs in
-    it, each beside what it holds itself, whoever else uses a claim. ``jobs``: how many are counted.
+    it, each beside what it holds itself, even if others use a claim, too. ``jobs``: how many are counted.
     """
 
     jobs: int = 0

@@ -1,16 +1,16 @@
-"""What is taken of the cards of each node, and by whom.
+"""The used amounts of the cards of each node, by pod.
 
-Every pod that has a node holds its cards there: bound and not started, running, being deleted, whoever bound it; as do
-pods that a session has placed or promised room to. Holdings are keyed by the uid of the pod, since a pod that is made
-again has the name of the one before. What a pod holds stands in its annotations, or in those that its Binding is
-carrying; so a ledger that is made again, after a restart, is the same.
+Every pod that has a node holds its cards there: bound and not started, running, being deleted, also bound by another
+scheduler. So do pods that a session has placed, or promised room to. Holdings are keyed by the uid of the pod, since a
+pod that is made again has the name of the one before. What a pod holds is in its annotations, or in those that its
+Binding is carrying, so these sums are the same after a restart.
 
-Whoever may edit a pod may change these annotations while it runs, and its containers go on using what they were given.
-So what the API server showed first of a pod on its node counts until the pod has left it (node and annotations are one
-write, the Binding): a *changed result* is told and counted apart. Only a restart forgets that; the
+Users who may edit a pod may change these annotations while it runs, and its containers go on using what they were
+given. So what the API server showed first of a pod on its node counts until the pod has left it (node and annotations
+are one write, the Binding): a *changed result* is reported and counted apart. Only a restart forgets that; the
 ValidatingAdmissionPolicy of the component `card-results` keeps others from writing these annotations at all.
 
-Where the annotations of a pod cannot be read, nobody knows which cards it uses. Its node is then *unclear* and
+Where the annotations of a pod cannot be read, it is not known which cards it uses. Its node is then *unclear* and
 gets no more pods with cards until that pod is gone or annotated: to guess would be to give the same memory away twice.
 
 What is taken is kept exactly, also when it is more than a node (still) has; only what is free ends at zero.

@@ -9,7 +9,7 @@ A container asks in one of four ways:
 * multi-full: the same with 100 percent of each card and no memory.
 
 The rules and their order are those of the design's table for admission (proposed for Volcano); codes and texts are
-ours, and so are MGPU301 to MGPU305. The same function judges for whoever admits pods, for ``volsched validate`` and for
+ours, and so are MGPU301 to MGPU305. The same function judges for webhooks, for ``volsched validate`` and for
 the scheduler: a webhook may be absent or be passed over.
 """
 
@@ -42,7 +42,7 @@ class Violation(NamedTuple):
     """A rule that a pod breaks.
 
     ``field`` is a path in the pod, ``container`` the place among ``spec.containers`` of the one it is about, None when
-    it is about none of them; ``vague``: because of it nobody knows what the pod wants.
+    it is about none of them; ``vague``: because of it, the request of the pod is not known.
     """
 
     code: str
@@ -172,7 +172,7 @@ def _counts(text: str | None, containers: int, note: _Note) -> Sequence[int | No
 
 
 class _Broken(Exception):  # noqa: N818 - a rule is broken, the program is not
-    """A rule is broken in such a way that nobody knows what the container wants."""
+    """A rule is broken, so that the request of the container is not known."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(code, message)

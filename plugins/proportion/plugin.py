@@ -2,7 +2,7 @@
 
 Admission compares with what a queue may have, placing with what it deserves; a queue that holds its due on all
 resources gets nothing more, and one above its due may be reclaimed from. Pod slots are shared out like any resource:
-they count for the order of queues and for who is above its due, and refuse nobody (as in Volcano).
+they count for the order of queues and for who is above its due, but do not refuse pods (as in Volcano).
 
 With ``enableHierarchy`` the cluster is divided from the root of the queues' tree down (``quotas``).
 

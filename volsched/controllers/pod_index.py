@@ -176,7 +176,7 @@ class JobPodIndex:
         self.drop(pod.uid)
         before = self._called(pod)
         if before is not None:
-            self.drop(before.uid)  # whoever has its name now came after it
+            self.drop(before.uid)  # the pod that has its name now is newer
         self._members[pod.uid] = pod
         if self.is_in_order(pod):
             self._numbers.setdefault(pod.task, {})[pod.number] = pod

@@ -118,7 +118,7 @@ def _status(queue: api.Queue, state: str, phases: Mapping[str, int]) -> dict[str
     """Return the merge patch for a queue's state and counts; empty if they are already written."""
     known = queue.status
     new = {"state": state, **{phase: phases.get(phase, 0) for phase in PHASES}}
-    is_new = not known.state  # nobody has written anything: zeros are written, too
+    is_new = not known.state  # nothing was written before: zeros are written, too
     return {name: value for name, value in new.items() if is_new or getattr(known, name) != value}
 
 

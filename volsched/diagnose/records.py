@@ -15,7 +15,7 @@ KINDS: Final = ("pod", "podgroup", "job", "queue")
 """What may be asked about."""
 
 State = Literal["scheduled", "waits", "finished", "idle"]
-"""``idle`` is what has nothing to schedule: a Job without pods that is over, a queue in which nobody waits."""
+"""``idle`` is what has nothing to schedule: a Job without pods that is over, a queue without waiting jobs."""
 
 
 class AnswerRecord(msgspec.Struct, frozen=True, rename="camel"):

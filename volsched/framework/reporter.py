@@ -158,7 +158,9 @@ def _refusal_to_report(task: TaskInfo) -> Verdict | None:
         return own if own.step is not Step.GATED else None
     if task.spec.gated or task.spec.terminating or task.backing_off or task.job is None:
         return None
-    if native_gangs.is_incomplete(task.job.refusal):  # told of the group alone: nobody is to make nodes for it
+    if native_gangs.is_incomplete(
+        task.job.refusal
+    ):  # reported of the group alone: no autoscaler is to make nodes for it
         return None
     return task.job.refusal
 

@@ -162,7 +162,7 @@ class Session(SessionQueries):
             self.cluster.wake(ClusterEvent.DEMAND_CHANGED)
 
     def takes_on(self, queue: QueueInfo, task: TaskInfo) -> bool:
-        """Whether the queue may take the task on; as ``allocatable_refusal``, but nobody is told."""
+        """True if the queue may take the task on; unlike ``allocatable_refusal`` it reports nothing to plugins."""
         self._exclude_ungated((task,))
         return all(
             (headroom(queue, task.template).refusal if headroom is not None else refusal(queue, task)) is None
@@ -405,7 +405,7 @@ class Session(SessionQueries):
 
     @contextmanager
     def trying(self) -> Iterator[None]:
-        """Have nobody told of what is refused inside, as it is only tried, and wake nobody."""
+        """Report no refusals inside, and wake no jobs, as things are only tried."""
         with self.events.quiet(), self.cluster.without_requeue():
             yield
 

@@ -31,7 +31,7 @@ Amounts: TypeAlias = Mapping[str, int]
 
 
 def there(cluster: Cluster) -> dict[str, int]:
-    """Return what there is of each resource; what devices serve is without limit, as nobody knows how much there is."""
+    """Return the total of each resource; one that devices serve has no limit, as its total is not known."""
     names, by_devices = cluster.columns.names, cluster.columns.left_to_devices
     offered = {names[c]: amount for c, amount in enumerate(cluster.node_cache.totals) if amount > 0}
     return {**offered, **{names[column]: MAX_AMOUNT for column in sorted(by_devices)}}

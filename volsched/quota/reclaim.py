@@ -10,8 +10,8 @@ The rule, for each thing that is counted (a card, a DeviceClass, a dimension of 
 In a hierarchy, the queues on the two ways up to where these meet are held to it: those on the way of the one who takes
 as far as they state what they deserve, those on the way of the one who gives in any case.
 
-Whoever takes was below its due, and nobody comes to be below its due by giving. So with each eviction less is lacking
-in all: nobody is evicted in a ring, and evictions end.
+The queue that takes was below its deserved share, and no queue falls below its own by giving. So with each eviction
+less is lacking in all: queues do not evict in a circle, and evictions end.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class ReclaimView(Protocol[K]):
 class Elastic(Generic[K]):
     """The rule for what one plugin counts; an ``ElasticQuota``.
 
-    While a queue does not mention what a task wants, nobody is evicted for that; if the plugin is not ``alone``, other
+    While a queue does not mention what a task wants, no pod is evicted for that; if the plugin is not ``alone``, other
     plugins may have room made for the task, by pods that hold nothing of the kind.
     """
 

@@ -1,7 +1,7 @@
 """What `status.allocated` of Queues states: what the placed pods of a queue hold, and those of the queues below it.
 
 After Volcano's scheduler, which writes the same at the end of its sessions: the requests of pods that stand allocated
-(`model.status.IS_ALLOCATED`), whoever bound them, in resources and whole pods; and of the devices that their claims
+(`model.status.IS_ALLOCATED`), of all schedulers, in resources and whole pods; and of the devices that their claims
 have, `deviceclass/<class>` (how many) and `<dimension>.deviceclass/<class>` (sums of capacity). A claim that several
 pods share counts once in a queue and once in each queue above it. `cpu` and `memory` are stated even when they are
 zero. Plugins state beside that what pods hold in terms of their own, as cards by name (`QueueAllocation`).
@@ -47,7 +47,7 @@ class QueueStatuses:
     ) -> Iterator[WriteQueueStatus]:
         """Yield what queues have to state that they did not state when this was last asked, by name.
 
-        A queue that nobody has made an object of states nothing. ``beside`` is what plugins count in their own terms,
+        A queue without an object states nothing. ``beside`` is what plugins count in their own terms,
         ``past`` what they count over time.
         """
         for name in sorted({**self._changed(tuple(beside)), **self._used(past)}):

@@ -46,7 +46,7 @@ def _devices(cluster: Cluster) -> Iterator[str]:
         yield from _compare(f"devices {account}", getattr(devices.usage, account), getattr(again, account))
     for uid, chosen in devices.in_flight.items():
         if not chosen.pods:
-            yield f"claim {uid} is in flight for nobody"
+            yield f"claim {uid} is in flight for no pod"
 
 
 def leftovers(cluster: Cluster) -> list[str]:

@@ -22,7 +22,7 @@ Kind: TypeAlias = tuple[tuple[str, str], ...]
 _MOST_KNOWN: Final = 20_000
 
 NO_KIND: Final = 0
-"""The kind of nodes without cards, and of those that nobody knows."""
+"""The kind of nodes without cards, and of unknown nodes."""
 
 
 class CardCatalogue:

@@ -6,7 +6,7 @@ demands to cards, so it costs no more when lists overlap in odd ways.
 
 For one list alone this is the sum over its cards, used and asked for against what there is; that is checked first, as
 its numbers are the ones to tell. A card that is held beyond its quota is none that is left, and takes nothing of the
-others: whoever can be placed on one of these is let in. What is outstanding in other lists may
+others: a demand that can be met with one of these is let in. What is outstanding in other lists may
 ask for more than there is (a quota that shrank): a new demand is met when all of it can be had without taking from what
 the others can have.
 """

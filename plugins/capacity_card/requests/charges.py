@@ -46,8 +46,8 @@ class Charge:
 class ChargedCard:
     """The card that a placed task holds: its name and milli-cards of it.
 
-    ``is_offered``: its node offers that card; otherwise nobody knows what it holds, and it counts as what it asked
-    for (*ours*: closed on failure).
+    ``is_offered``: its node offers that card. If not, it is not known what the task holds, and it counts as what it
+    asked for (*ours*: closed on failure).
     """
 
     card: str

@@ -2,7 +2,7 @@
 
 Cheapest is meant for each amount by itself: cpu, memory, cards of one list, cards of all lists together. Of each
 amount those pods count that take least of it, so what comes out is no more than any pods take with which the gang can
-start, and nobody is kept out who could start. What all pods together take of cards beyond that counts for a list of
+start, and no job is kept out that could start. What all pods together take of cards beyond that counts for a list of
 every card that they name. Which pods these are is not decided, and pods of equal amounts are the same, so nothing
 depends on names or on the order in which pods came.
 """

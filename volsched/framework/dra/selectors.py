@@ -84,8 +84,8 @@ class Selectors:
 
     ``most_seconds`` is what working out answers may take in one session. What is not known when that is over is known
     in a later session: tenants write expressions, and one may take milliseconds for each of 40,000 devices. Namespaces
-    share that time: each has as much as any other of those that asked in the session before, so that whoever comes
-    first in every session does not keep the others waiting for ever.
+    share that time: each has as much as any other of those that asked in the session before, so that the one
+    that comes first in every session does not keep the others waiting for ever.
     """
 
     def __init__(self, most_seconds: float = MOST_SECONDS) -> None:

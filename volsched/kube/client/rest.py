@@ -217,7 +217,7 @@ class Api:
         answer = await (self._by_wire(call, wire) if wire is not None else self._by_aiohttp(call))
         if not 200 <= answer.status < 300:
             raise _refusal(answer)
-        if not answer.body.startswith(b"{"):  # a page of whoever stands between: nothing was done, or nobody knows
+        if not answer.body.startswith(b"{"):  # a page of a proxy: nothing was done, or that is not known
             raise _not_json(answer.body)
         return answer.status, answer.body
 

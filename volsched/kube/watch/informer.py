@@ -405,7 +405,7 @@ class Informer:
             if key in self._known:
                 changes.append(self._forget(key))
             return
-        if self._known.get(key, uid) != uid:  # made again under the same name while nobody was looking
+        if self._known.get(key, uid) != uid:  # made again under the same name during a gap of the watch
             changes.append(self._forget(key))
         self._known[key] = uid
         if self._seen is not None:

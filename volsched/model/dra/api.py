@@ -1,6 +1,6 @@
 """Dynamic Resource Allocation as it goes over the wire: slices, classes, claims and their templates.
 
-A field that is not understood must stop whoever would use it: a toleration, a counter or a capacity that is passed
+A field that is not understood must stop each use of it: a toleration, a counter or a capacity that is passed
 over gives one device to two pods. So specs are read strictly, and late (`parsed`): the object itself can always be
 kept, and what is wrong with it becomes a fault that refuses the pods that need it.
 

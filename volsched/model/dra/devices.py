@@ -2,7 +2,7 @@
 
 Everything of Dynamic Resource Allocation comes in here (`Devices.put`, `drop`), is read once, and indexed by pool and
 by node. Allocated devices are counted up and down claim by claim (`DeviceUsage`), never from scratch: from the status
-of a claim, or from what a session has chosen for it and nobody has written yet (*in flight*).
+of a claim, or from what a session has chosen for it and is not written yet (*in flight*).
 
 Versions tell what has to be asked again: a pool that belongs to one node concerns that node only, so a change of it
 touches that node; every other change raises `Devices.version`.
@@ -271,7 +271,7 @@ class Devices:
             self.vacate(claim, is_vacant=False)
 
     def _unclean_of(self, pods: Container[str]) -> list[Claim]:
-        """Return the claims that were used and are used by nobody, and forget those that are clean."""
+        """Return the claims that were used and are unused now, and forget those that are clean."""
         found: list[Claim] = []
         for key in list(self.unclean):
             claim = self.claims.get(key)
@@ -352,7 +352,7 @@ class Devices:
         self._classes_changed()
 
     def _put_claim(self, found: dra.ResourceClaim) -> bool:
-        """Take a claim in; whether it states anything new: finalizers and labels change, too, and concern nobody."""
+        """Take a claim in; true if it states anything new, beside finalizers and labels."""
         known, claim = self.claims.get(found.key), self._read_claim(found)
         if known is not None and known.uid != claim.uid:
             self._settle(known.uid)
@@ -467,7 +467,7 @@ class Devices:
         self._pool_changed(pool)
 
     def _pool_changed(self, pool: PoolId) -> None:
-        """Have the node asked again whose pool it is; everybody, when it is nobody's alone."""
+        """Have the node of a pool asked again; all nodes, if the pool belongs to several."""
         self.pool_log.append(pool)
         nodes = self._nodes_of.get(pool)
         if nodes is None:

@@ -1,7 +1,7 @@
-"""Claims and their templates as they are read from a cluster: without what nobody decides by.
+"""Claims and their templates as they are read from a cluster: without fields that decide nothing.
 
-Parameters for drivers are 10 KiB each, 32 to a claim, and cost twenty times that as Python objects. Whoever may make
-claims writes them, and they decide nothing. So they are not decoded: a claim states which requests they are for, and
+Parameters for drivers are 10 KiB each, 32 to a claim, and cost twenty times that as Python objects. Tenants
+write them, and they decide nothing. So they are not decoded: a claim states which requests they are for, and
 they are fetched when the claim is allocated (`with_parameters`), for the allocation to hand them on. Of a claim's
 status they are left out, too: it is not written again. Those of classes, which administrators write, are kept.
 

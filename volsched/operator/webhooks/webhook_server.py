@@ -78,7 +78,7 @@ class WebhookServer:
 
     async def __call__(self, review: Any) -> AsyncIterator[Any]:
         """Serve until cancelled; `review` is kopf's function from a review to its answer."""
-        while not self._load():  # noqa: ASYNC110 - files tell nobody when they change
+        while not self._load():  # noqa: ASYNC110 - changes of files are not announced
             await asyncio.sleep(LOOK_SECONDS)
         app = web.Application(client_max_size=self._listening.largest)
         app.router.add_post(PATH, partial(self._answer, review))
