@@ -116,15 +116,15 @@ class _Allocation:
             turns.queues.push(queue)
 
     def _end_turns(self, queue: QueueInfo, jobs: Heap[JobInfo], overused: Verdict) -> None:
-        """Let all jobs of a queue that has its due go on with what takes nothing more of it."""
+        """Place tasks of an overused queue that take nothing more of its share, job by job."""
         while jobs:
             with self._session.about(job := self._lost.next_of(jobs)):
-                self._go_on_with_its_due(queue, self._attempts[job.key], overused)
+                self._go_on_without_amounts(queue, self._attempts[job.key], overused)
 
-    def _go_on_with_its_due(self, queue: QueueInfo, attempt: Attempt, overused: Verdict) -> None:
-        """Place what a job was promised, which counts as held, and pods without amounts; refuse the rest.
+    def _go_on_without_amounts(self, queue: QueueInfo, attempt: Attempt, overused: Verdict) -> None:
+        """Place promised tasks, which count already, and tasks that request no amounts; refuse the rest.
 
-        Pods that ask for devices alone take nothing of a due, which is in amounts.
+        Tasks that request only devices take nothing of a share, which is in amounts.
         """
         session = self._session
         if self._lost.has_room(attempt.job):
