@@ -82,13 +82,13 @@ class PastTurns:
         return frozenset(self.had if self._passes_over else ())
 
     def end(self, left_out: set[str]) -> None:
-        """End a session: once no job was left out but those that had a turn, all have one again."""
+        """End a session. If all jobs that were left out had a turn, each may have a turn again."""
         if left_out <= self.had:
             self.had.clear()
         self._passes_over = bool(self.had) and not self._passes_over
 
     def template_of(self, job: JobInfo) -> PodTemplate:
-        """Return a template that asks for one member's part of what a job states as its minimum."""
+        """Return a template for pods of a job without pods yet: ``minResources`` divided by ``minMember``."""
         members = max(1, job.spec.min_available)
         part = {name: -(-amount // members) for name, amount in sorted((job.spec.min_resources or {}).items())}
         key = tuple(part.items())
@@ -159,7 +159,7 @@ class AfterPreemption:
         return None
 
     def end(self) -> None:
-        """Remember who had a turn where others had none."""
+        """Record the jobs that had a turn in this session."""
         self._turns.end(self.left_out)
 
     def _room(self, asks: Hashable, job: JobInfo) -> _Room | None:

@@ -112,7 +112,7 @@ class FailedRoles:
 
 
 class Latest(Generic[Found]):
-    """What was found out for the latest task, for those that are like it as long as nothing moves."""
+    """Caches one result, for equal tasks until something moves."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster

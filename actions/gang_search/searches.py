@@ -48,7 +48,7 @@ ARGUMENTS: Final = (
 
 
 class PutOff:
-    """The gangs that were put off to the next session, and the namespaces that had their turn meanwhile."""
+    """The gangs postponed to the next session, and the namespaces that had a search since."""
 
     def __init__(self, _: Cluster) -> None:
         self.jobs: dict[str, JobInfo] = {}

@@ -162,7 +162,7 @@ def _allowed(session: Session, members: Sequence[TaskInfo]) -> Mapping[int, dict
 def _take(
     session: Session, task: TaskInfo, node: NodeInfo, room: list[int], allowed: Mapping[int, Container[str]]
 ) -> bool:
-    """Take a member's request off the room of a node; whether there was enough."""
+    """Subtract a member's request from the room of a node. Return False if it does not fit."""
     request = session.request(task)
     if node.name not in allowed[task.template.id]:
         return False

@@ -388,7 +388,7 @@ class VictimSearch:
             self._evict(victim)
 
     def _evict(self, victim: TaskInfo) -> bool:
-        """Take a victim off, with those who go together with it; whether that was allowed."""
+        """Evict a victim, with the pods that leave together with it. Return False if that is not allowed."""
         if victim.job is self.task.job:
             self._take_off(victim, f"{self._who(victim)} needs the room of this pod")
             return True

@@ -35,10 +35,10 @@ def spare(session: Session, statement: Statement, queue: QueueInfo) -> None:
     for unit in units:
         without = spared | {member.uid for member in unit}
         statement.rollback(0)
-        if _place_all(session, statement, queue, promised, _but(evictions, without)):
+        if _place_all(session, statement, queue, promised, _without(evictions, without)):
             spared, nodes = without, {task.uid: task.node for task in promised}
     statement.rollback(0)
-    _evict(statement, _but(evictions, spared))
+    _evict(statement, _without(evictions, spared))
     for task in promised:
         node = nodes[task.uid]
         if node is not None:
@@ -69,7 +69,8 @@ def _with_it(victim: TaskInfo, victims: Sequence[TaskInfo]) -> list[TaskInfo]:
     return [other for other in victims if other.job is victim.job]
 
 
-def _but(evictions: Iterable[Operation], spared: set[str]) -> list[Operation]:
+def _without(evictions: Iterable[Operation], spared: set[str]) -> list[Operation]:
+    """Return evictions, without those of some pods (by uid)."""
     return [operation for operation in evictions if operation.task.uid not in spared]
 
 

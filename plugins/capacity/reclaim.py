@@ -106,7 +106,7 @@ class Reclaim:
         return bool(near) and not self._deserves_any(queue, requests[0]) and not self._deserves_any(own, requests[1])
 
     def _parted(self, own: str, queue: str) -> Iterator[str]:
-        """Yield the queues near above one that are not in the same place above the other."""
+        """Yield the parents (as far as ``_near``) of a queue that the other queue does not share."""
         mine = self._near(own)
         for place, level in enumerate(self._near(queue)):
             if mine[place : place + 1] != (level,):

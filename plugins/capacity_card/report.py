@@ -109,7 +109,7 @@ class CardReport:
                 )
             },
             {names: amount for names, amount in sorted(lists_of(reserved).items()) if len(names) > 1},
-            JobUses(lambda: map(self._job, sorted(jobs, key=lambda job: job.key))),
+            JobUses(lambda: map(self._job_use, sorted(jobs, key=lambda job: job.key))),
         )
 
     def _headroom(self, level: QueueLimit, resource: str) -> int:
@@ -130,7 +130,8 @@ class CardReport:
 
     # -- jobs ---------------------------------------------------------------------------------------------------------
 
-    def _job(self, job: JobInfo) -> JobUse:
+    def _job_use(self, job: JobInfo) -> JobUse:
+        """Return what a job uses and waits for."""
         share, pods = self._demands.share(job), pods_of(job, self._pod)
         held, reserved, pending = map(by_text, (self._usage.held.of(job), share.reserved, share.pending))
         return JobUse(job.key, job.phase, held, reserved, pending, pods, len(job.waiting))

@@ -155,7 +155,7 @@ def _request_faults(found: api.ApiObject, beside: Surroundings) -> Faults:
 
 
 def _quotas_for(found: api.ApiObject, beside: Surroundings) -> tuple[str, Mapping[str, int]] | None:
-    """The queue that a PodGroup or Job is put into and its quotas, when that Queue is beside it."""
+    """Return the queue of a PodGroup or Job and its quotas; None if the Queue is not among the given objects."""
     if not isinstance(found, api.PodGroup | api.Job):
         return None
     name = found.spec.queue or "default"

@@ -22,7 +22,7 @@ DEVICE_KINDS: Final = ("DeviceClass", "ResourceSlice", "ResourceClaimTemplate", 
 
 
 class CapacityDRAPlugin:
-    """Registers the rules; what they read follows the cluster from one session to the next."""
+    """Registers the rules of capacity-dra. Their accounts persist between sessions."""
 
     name: ClassVar[str] = NAME
     GROUP_ANNOTATIONS: ClassVar[tuple[str, ...]] = (ANNOTATION,)

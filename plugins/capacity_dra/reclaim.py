@@ -1,6 +1,6 @@
-"""What queues hold and deserve of devices, as the rule of elastic quotas asks it (``volsched.quota.reclaim``).
+"""Allocated and deserved devices of queues, for ``volsched.quota.reclaim``.
 
-A claim that several pods use is given back by the last of them only, in a queue and for all.
+A claim that several pods use is freed with the last of them, in a queue and in the cluster.
 """
 
 from __future__ import annotations

@@ -132,7 +132,7 @@ class DeviceQuotaRules(QueueQuotas[str, Amount, Fraction]):
         return dict(sorted(as_named(amounts, self.limits.limited(level)).items()))
 
     def is_parent(self, queue: str) -> bool:
-        """Whether in a hierarchy a queue has others below it."""
+        """True if a queue has child queues, in a hierarchy."""
         return self.limits.has_children(queue)
 
     def closed(self, queue: str, step: At) -> Verdict | None:

@@ -1,4 +1,6 @@
-"""How much of a resource CPU pods may hold on a node: the first of five places that states something.
+"""The quota of CPU pods on a node, for one resource.
+
+The first of five sources with a value counts:
 
     1  the node's annotation  volcano.sh/crossquota-<resource>             an amount
     2  the node's annotation  volcano.sh/crossquota-percentage-<resource>  a part of what is allocatable there

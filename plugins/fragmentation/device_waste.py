@@ -61,4 +61,4 @@ class DeviceWaste:
 
     def _of_state(self, wanted: tuple[PartRequest, ...], state: State) -> OnDevices:
         after = taken(state, wanted) if wanted else state
-        return OnDevices(free_in(state), free_in(after), self._waste.cards_saved(wanted, state) if wanted else 0.0)
+        return OnDevices(free_in(state), free_in(after), self._waste.waste_saved(wanted, state) if wanted else 0.0)

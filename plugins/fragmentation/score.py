@@ -125,7 +125,7 @@ class Score:
         """Score a node whose cards are told apart."""
         self._waste.refresh()
         card_request = self._card_requests.of(template)
-        saved = self._waste.cards_saved(card_request.parts, self._parts.free(node))
+        saved = self._waste.waste_saved(card_request.parts, self._parts.free(node))
         return self._waste.by_amounts(card_request, node, saved)
 
     def by_model(self, template: PodTemplate, node: NodePropertiesView) -> float:
@@ -143,7 +143,7 @@ class Score:
         """Score a node whose cards may be devices, for a pod that takes cards which are told apart otherwise."""
         self._waste.refresh()
         card_request = self._request_of(task)
-        saved = self._waste.cards_saved(card_request.parts, self._parts.free(node))
+        saved = self._waste.waste_saved(card_request.parts, self._parts.free(node))
         return self._waste.by_amounts(card_request, node, saved, self._device_waste.of_node(card_request, node))
 
     def by_model_of_task(self, task: TaskInfo, node: NodePropertiesView) -> float:

@@ -139,7 +139,7 @@ class Selections:
             self._seen = seen
             self._is_postponed = False
             self._known.clear()
-            self._look_at_devices()
+            self._rebuild_device_arrays()
             self._numbered.clear()
             self.version += 1
 
@@ -152,7 +152,8 @@ class Selections:
 
     # -- devices ------------------------------------------------------------------------------------------------------
 
-    def _look_at_devices(self) -> None:
+    def _rebuild_device_arrays(self) -> None:
+        """Make the arrays of devices by node again."""
         if len(self._sorts) > _MOST_SORTS:
             self._sorts, self._examples, self._of_node = {}, [], {}
         rows, known = self._cluster.rows if self._cards.is_any else [], self._of_node

@@ -164,8 +164,8 @@ class Waste:
         """Return what a pod loses for each unit of a node's scarcity."""
         return -self._weights.scale * self._weights.model * (card_request.cards / MILLI)
 
-    def cards_saved(self, wanted: tuple[PartRequest, ...], free: tuple[int, ...]) -> float:
-        """Return what a pod takes out of blocks and rests, weighed, in cards."""
+    def waste_saved(self, wanted: tuple[PartRequest, ...], free: tuple[int, ...]) -> float:
+        """Return by how much a pod reduces the waste in blocks and parts of cards, weighted, in cards."""
         saved, weights = self._saved_on(wanted, free), self._weights
         return (weights.block * saved.block + weights.parts * saved.parts) / (SHARES * WHOLE)
 

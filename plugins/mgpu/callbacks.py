@@ -14,7 +14,7 @@ import numpy as np
 
 from plugins.mgpu.devices import CORE, CORE_OF_CARD, MILLI, NATIVE_BURST_SHARE, NodeCardState, count_of, policy_of
 from plugins.mgpu.ledger import CardAccount, CardLedger
-from plugins.mgpu.placement import Best, PlacementSearch, alike
+from plugins.mgpu.placement import Best, CardPlacementSearch, alike
 from plugins.mgpu.requests import long_names
 from plugins.mgpu.results import without_results, written
 from volsched.plugin import (
@@ -73,7 +73,7 @@ class MgpuRules:
     node tells them.
     """
 
-    def __init__(self, ledger: CardLedger, search: PlacementSearch, *, weight: int, by_id: bool) -> None:
+    def __init__(self, ledger: CardLedger, search: CardPlacementSearch, *, weight: int, by_id: bool) -> None:
         self._ledger = ledger
         self._requests = ledger.requests
         self._search = search

@@ -77,7 +77,7 @@ class Cards:
 
 
 def policy_of(labels: Mapping[str, str]) -> str:
-    """Return how a node (by its labels) or a pod (by its annotations) shares the compute of a card."""
+    """Return the policy by which a node (labels) or pod (annotations) shares compute."""
     return labels.get(POLICY, FIXED_SHARE)
 
 

@@ -89,8 +89,8 @@ class Placement(NamedTuple):
 
 
 @dataclass(slots=True)
-class PlacementSearch:
-    """Answers about placements. An answer depends on nothing but the question, so it is kept.
+class CardPlacementSearch:
+    """Finds the best placement of containers on the cards of a node, and caches the results.
 
     Nodes whose cards are in equal states, in whatever order, share one answer. ``searches`` counts what had to be
     searched, ``truncations`` how many of these were given up at the limit.

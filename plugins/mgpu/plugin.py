@@ -14,7 +14,7 @@ from plugins.mgpu.devices import CARD_IDS, POLICY
 from plugins.mgpu.ledger import CardLedger, Requests
 from plugins.mgpu.node_events import NodeEvents
 from plugins.mgpu.parts import FreeParts
-from plugins.mgpu.placement import PlacementSearch
+from plugins.mgpu.placement import CardPlacementSearch
 from plugins.mgpu.requests import MIN_MEMORY, MULTIPLE
 from plugins.mgpu.results import ASSUMED, INDEX
 from plugins.mgpu.scoring import Strategy
@@ -85,7 +85,7 @@ class MGPUPlugin:
         registrar.register(*runtime.rules.registered(), runtime.series.report())
 
     def _runtime(self, ledger: CardLedger) -> _MgpuAccounts:
-        search = PlacementSearch(self._strategy)
+        search = CardPlacementSearch(self._strategy)
         by_id = self._arguments[SCHEDULE_MODE] == "id"
         rules = MgpuRules(ledger, search, weight=self._arguments[NODE_ORDER_WEIGHT], by_id=by_id)
         return _MgpuAccounts(

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from plugins.mgpu.devices import CORE_OF_CARD
 from plugins.mgpu.ledger import CardAccount, CardLedger
-from plugins.mgpu.placement import PlacementSearch
+from plugins.mgpu.placement import CardPlacementSearch
 from volsched.plugin import Numbers, Report, Series, SeriesFn, format_amount
 from volsched.plugin.cards import SHARED_AMOUNTS
 from volsched.plugin.quota import QuotaRow, QuotaTable, Value
@@ -78,7 +78,7 @@ class _Laid(Mapping[tuple[str, ...], float]):
 class MgpuSeries:
     """The numbers of all series."""
 
-    def __init__(self, ledger: CardLedger, search: PlacementSearch) -> None:
+    def __init__(self, ledger: CardLedger, search: CardPlacementSearch) -> None:
         self._ledger = ledger
         self._search = search
         self._nodes: dict[str, _NodeSample] = {}

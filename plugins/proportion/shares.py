@@ -46,7 +46,7 @@ class QueueShare:
     deserved: Parts = field(default_factory=dict)
 
     def most(self, name: str) -> int:
-        """The most that it can deserve of a resource beyond its guarantee."""
+        """Return the most that the queue can deserve of a resource: its limit or request, the smaller."""
         return min(self.limit.get(name, 0), self.request.get(name, 0))
 
 

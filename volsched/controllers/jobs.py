@@ -264,7 +264,7 @@ class SharedVolume(NamedTuple):
 
 
 def shared_volumes(job: api.Job) -> Iterator[SharedVolume]:
-    """Yield the volumes that all pods of a Job share; one that names no claim and brings none is left out."""
+    """Yield the volumes that all pods of a Job share. Volumes without a claim are skipped."""
     for number, volume in enumerate(job.spec.volumes):
         if volume.volume_claim is None and not volume.volume_claim_name:
             continue

@@ -44,7 +44,7 @@ STANDARD: Final = CardNames()
 
 
 def card_names_in(configuration: Configuration) -> CardNames:
-    """Return the reading of cards under a configuration; of several plugins the first that names a card counts."""
+    """Return how a configuration names cards; the first plugin that names a card decides."""
     reports = reports_in(configuration)
     names = first_name(report.card_name for report in reports if report.card_name is not None)
     shared = {resource: word for report in reports for resource, word in report.shared_cards.items()}

@@ -71,7 +71,7 @@ class SessionQueries:
         return self.cluster.node_cache.properties_version
 
     def request(self, task: TaskInfo) -> tuple[tuple[int, int], ...]:
-        """Return how much a task requests, by column."""
+        """Return the request of a task as pairs of column and amount."""
         return self.cluster.columns.request(task.template)
 
     def best_effort_jobs(self) -> Iterable[JobInfo]:

@@ -85,8 +85,8 @@ class Rule(msgspec.Struct, frozen=True):
         """Return what is called."""
         return getattr(self, self.__struct_fields__[0])
 
-    def one_at_a_time(self) -> AppliesFn:
-        """Return the templates of pods that this rule allows only one at a time."""
+    def placed_singly(self) -> AppliesFn:
+        """Return a test: True for templates whose pods this rule places one at a time."""
         return never
 
 
@@ -189,8 +189,8 @@ class JobReady(Rule, frozen=True, metaclass=FormerFlags):
     fn: JobReadyFn
     for_each_pod: AppliesFn = always
 
-    def one_at_a_time(self) -> AppliesFn:
-        """Return the templates of pods after each of which the rule must be asked again."""
+    def placed_singly(self) -> AppliesFn:
+        """Return a test: True for templates after each pod of which the rule is asked again."""
         return self.for_each_pod
 
 
@@ -251,8 +251,8 @@ class Allocatable(Rule, frozen=True):
         """Return both ways to ask, and the function to call after a refusal."""
         return self.headroom, self.refusal or _nobody, self.refused
 
-    def one_at_a_time(self) -> AppliesFn:
-        """Return the templates that are refused plainly."""
+    def placed_singly(self) -> AppliesFn:
+        """Return a test: True for templates whose pods are refused one by one, without a headroom."""
         return never if self.headroom is not None else self.applies_to or always
 
 
@@ -338,8 +338,8 @@ class PrePredicate(Rule, frozen=True):
     applies_to: AppliesFn | None = None
     for_each_pod: AppliesFn | None = None
 
-    def one_at_a_time(self) -> AppliesFn:
-        """Return the templates of which it has to be asked about each pod."""
+    def placed_singly(self) -> AppliesFn:
+        """Return a test: True for templates of which the rule is asked about each pod."""
         return self.for_each_pod or self.applies_to or always
 
 
@@ -370,8 +370,8 @@ class NodeRule(Rule, frozen=True, metaclass=FormerFlags):
         """Return the rule: engines look at all of it."""
         return self
 
-    def one_at_a_time(self) -> AppliesFn:
-        """Return the templates that it names; by default those of pods with a key (``dispatch.steps``)."""
+    def placed_singly(self) -> AppliesFn:
+        """Return the test ``for_each_pod``; by default ``dispatch.steps`` decides by the keys of pods."""
         return self.for_each_pod or never
 
     def reading(self, signature: Signature, **further: Any) -> Self:
@@ -430,8 +430,8 @@ class BatchNodeOrder(Rule, frozen=True):
         """Return the rule: engines look at all of it."""
         return self
 
-    def one_at_a_time(self) -> AppliesFn:
-        """Return the templates of pods that depend on others: placing one may change the scores of its equals."""
+    def placed_singly(self) -> AppliesFn:
+        """Return a test: True for templates whose scores may change when an equal pod is placed."""
         return depends_on_pods
 
 
@@ -459,8 +459,8 @@ class EventHandler(Rule, frozen=True, metaclass=FormerFlags):
     for_each_pod: AppliesFn = always
     in_steps: bool = False
 
-    def one_at_a_time(self) -> AppliesFn:
-        """Return the templates of which it has to hear of each pod alone."""
+    def placed_singly(self) -> AppliesFn:
+        """Return a test: True for templates whose pods are reported to the handler one at a time."""
         return never if self.in_steps else self.for_each_pod
 
 

@@ -189,7 +189,7 @@ class Session(SessionQueries):
     def together(self, task: TaskInfo) -> int:
         """Return how many tasks equal to this one, of its job and template, may be placed in one step."""
         rules, job = self.rules, task.job
-        if self.nominations.held or self.on_placed is not None or job is None or rules.steps.is_of_one(task):
+        if self.nominations.held or self.on_placed is not None or job is None or rules.steps.places_singly(task):
             return 1
         return 1 if rules.is_ready(job) else job.lacking
 

@@ -157,7 +157,7 @@ class Statement:
         return self.place((task,), iter((node,))).refusal
 
     def _take_back(self, checkpoint: int) -> None:
-        """Restore tasks whose placing no handler has seen."""
+        """Undo placements that no event handler was called for."""
         while len(self.operations) > checkpoint:
             self._move_back(self.operations.pop())
 

@@ -47,7 +47,7 @@ def usage_by_resource(cluster: Cluster, dimensions: Callable[[QueueInfo], Mappin
     jobs = jobs_by_queue(cluster)
 
     def of(name: str) -> QueueUse:
-        uses = JobUses(lambda: map(_job, sorted(jobs.get(name, ()), key=lambda job: job.key)))
+        uses = JobUses(lambda: map(_job_use, sorted(jobs.get(name, ()), key=lambda job: job.key)))
         return _queue(cluster.queues[name], dict(dimensions(cluster.queues[name])), uses)
 
     return Usage({name: of(name) for name in sorted(cluster.queues)})
@@ -85,7 +85,8 @@ def _queue(queue: QueueInfo, dimensions: dict[str, Dimension], jobs: Sequence[Jo
     return QueueUse(queue, cpu, memory, {}, {}, jobs, dict(sorted(dimensions.items())))
 
 
-def _job(job: JobInfo) -> JobUse:
+def _job_use(job: JobInfo) -> JobUse:
+    """Return what a job uses and waits for."""
     pending: dict[str, int] = {}
     for task in job.waiting.values():
         for name, amount in task.template.request.items():

@@ -197,6 +197,7 @@ class SchedulingThread:
         self.heartbeat = time.monotonic()
 
     def _log_quarantine(self) -> None:
+        """Log the API objects that could not be read."""
         for found in self.mirror.quarantine.take_errors():
             _log.error(
                 "an object is set aside",

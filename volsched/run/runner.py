@@ -342,6 +342,7 @@ class SchedulerProgram(Process):
         await asyncio.to_thread(self._thread.stop, wait)
 
     async def _stop_executor(self) -> None:
+        """Let the executor finish its writes, or stop it at once after a failure."""
         if not self._is_clean_end:
             await self._executor.stop()
         elif not await self._executor.drain(self._time_left):

@@ -262,7 +262,7 @@ class Controllers:
         else:
             wanted = workloads.replicas_of(workload)
         for _ in range(wanted - active):
-            identity = self._identity(workload, self._free_name(workload))
+            identity = self._identity(workload, self._next_pod_name(workload))
             yield workloads.pod_of(workload, workload.spec.template, identity)
 
     def _stateful_pods(self, workload: api.StatefulSet) -> Iterator[api.Pod]:
@@ -343,7 +343,8 @@ class Controllers:
     def _exists(self, workload: api.ApiObject, name: str) -> bool:
         return f"{workload.metadata.namespace}/{name}" in self._objects.pods
 
-    def _free_name(self, workload: api.ApiObject) -> str:
+    def _next_pod_name(self, workload: api.ApiObject) -> str:
+        """Return an unused name for the next pod of a workload."""
         owner, meta = as_owner(workload), workload.metadata
         while True:
             number = self._numbers.get(owner, 0)

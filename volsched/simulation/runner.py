@@ -77,7 +77,7 @@ class Simulation:
 
 
 class _SimulatedClock:
-    """The world's time, and the real one for durations, which decide nothing."""
+    """The time of the simulated cluster. Durations are real; they do not change results."""
 
     def __init__(self, api_server: SimulatedApiServer) -> None:
         self._api_server = api_server

@@ -101,7 +101,7 @@ def _group(group: api.PodGroup, beside: Surroundings) -> Faults:
     yield from permissions.use_faults("spec.queue", group.metadata.namespace, queue, beside)
 
 
-def _job(job: api.Job, beside: Surroundings) -> Faults:
+def _faults_of_job(job: api.Job, beside: Surroundings) -> Faults:
     yield from job_faults(job, beside.queues)
     queue = permissions.queue_of_job(job, beside)
     yield from permissions.use_faults("spec.queue", job.metadata.namespace, queue, beside)
@@ -155,7 +155,7 @@ _RULES: Final[Mapping[type[api.ApiObject], Callable[[Any, Surroundings], Faults]
     api.PodDisruptionBudget: _budget,
     api.Queue: _queue,
     api.PodGroup: _group,
-    api.Job: _job,
+    api.Job: _faults_of_job,
     api.Pod: _pod,
     **dict.fromkeys(native.VERSIONS.values(), native_groups.group_faults),
     native.Workload: native_groups.queue_faults,

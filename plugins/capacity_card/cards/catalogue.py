@@ -133,7 +133,7 @@ class CardCatalogue:
         self._warned[node.name] = warnings
 
     def take_warnings(self) -> list[tuple[NodeInfo, str]]:
-        """What the labels of nodes lack; each node's once, and again when it is something else."""
+        """Return new warnings about missing labels of nodes, each once until it changes."""
         found = [(node, "; ".join(self._warned[name])) for name, node in sorted(self._warnings.items())]
         self._warnings.clear()
         return found

@@ -230,7 +230,7 @@ class DeviceRules(Observer):
         if faults and (fault := self._fault_elsewhere(task, faults)):
             return pod_refusal(fault)
         job = task.job.key if task.job is not None else task.uid
-        writes = [self._share(task, claim) for claim, _ in needs.given if not _is_ready_for(task, claim)]
+        writes = [self._reserve_for(task, claim) for claim, _ in needs.given if not _is_ready_for(task, claim)]
         for claim, chosen in zip(claims, found, strict=True):
             allocation = allocation_of(claim, chosen, self._devices.classes, node.name)
             self._devices.assume(claim, allocation, job, task.uid)
@@ -262,8 +262,11 @@ class DeviceRules(Observer):
         """For a pod that is promised room, have devices free that those have who are leaving."""
         return self._vacancies.all_left(terminating_on(node))
 
-    def _share(self, task: TaskInfo, claim: Claim) -> ClaimWrite:
-        """Let a pod use an allocated claim; a choice in flight is kept, should it have to write that."""
+    def _reserve_for(self, task: TaskInfo, claim: Claim) -> ClaimWrite:
+        """Return the write that reserves an allocated claim for a pod.
+
+        If the allocation is not written yet, the write includes it.
+        """
         chosen = self._devices.in_flight.get(claim.uid)
         if chosen is None:
             return ClaimWrite(claim.key, claim.uid, within=self._within, reserved_for=consumer_of(task, claim))
@@ -277,6 +280,7 @@ class DeviceRules(Observer):
             self._take_back(task)
 
     def _take_back(self, task: TaskInfo) -> None:
+        """Forget the devices that were chosen for a task."""
         for write in task.bind_claims:
             self._devices.forget(write.uid, task.uid)
         task.bind_claims = ()

@@ -46,6 +46,7 @@ Note: TypeAlias = Callable[[Names, str], str]
 
 
 def _name(names: Names, text: str) -> str:
+    """Replace a name."""
     return names.name(text)
 
 

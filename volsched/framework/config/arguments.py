@@ -293,7 +293,8 @@ def _float(value: object) -> float | None:
     return float(value)
 
 
-def _str(value: object) -> str | None:
+def _string_or_none(value: object) -> str | None:
+    """Return a string; None for any other type."""
     return value if isinstance(value, str) else None
 
 
@@ -388,7 +389,7 @@ _PARSERS = {
     "bool": _bool,
     "int": _int,
     "float": _float,
-    "str": _str,
+    "str": _string_or_none,
     "names": _names,
     "quantity": _quantity,
     "percentage": _percentage,

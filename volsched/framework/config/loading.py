@@ -500,7 +500,7 @@ class _ConfigReader:
         """Return the switches of a plugin; one without a value counts as absent, as in Volcano."""
         switches = {}
         for name, (key, node) in entries.items():
-            if name in _ENTRY_KEYS or self._is_unknown_switch(name, entries, path) or _is_null(node):
+            if name in _ENTRY_KEYS or self._reports_unknown_switch(name, entries, path) or _is_null(node):
                 continue
             value = self._value(node, f"{path}.{name}")
             on = {"true": True, "false": False}.get(value.strip().lower()) if isinstance(value, str) else value
@@ -514,7 +514,8 @@ class _ConfigReader:
                 self._note_unused("switches", name, f"{path}.{name}", key, why)
         return switches
 
-    def _is_unknown_switch(self, name: str, entries: _Entries, path: str) -> bool:
+    def _reports_unknown_switch(self, name: str, entries: _Entries, path: str) -> bool:
+        """Report a switch that does not exist; True if it was reported."""
         if name in SWITCHES or name in FORMER_SWITCHES:
             return False
         known = [word for word in (*_ENTRY_KEYS, *SWITCHES) if word not in entries]

@@ -24,7 +24,7 @@ class Steps:
         self._templates: list[AppliesFn] = []
         self._keyed: list[tuple[AppliesFn | None, KeyFn]] = []
 
-    def is_of_one(self, task: TaskInfo) -> bool:
+    def places_singly(self, task: TaskInfo) -> bool:
         """True if tasks that are equal to this one are placed one at a time."""
         if self.rules:
             self._read()
@@ -44,7 +44,7 @@ class Steps:
             if isinstance(rule, NodeRule) and rule.key is not None and (rule.for_each_pod is None or is_left_out):
                 self._keyed.append((rule.applies_to, rule.key))
                 continue
-            templates = always if is_left_out and isinstance(rule, EventHandler) else rule.one_at_a_time()
+            templates = always if is_left_out and isinstance(rule, EventHandler) else rule.placed_singly()
             if templates is not never and templates not in self._templates:
                 self._templates.append(templates)
         self.rules.clear()

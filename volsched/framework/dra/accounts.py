@@ -71,7 +71,7 @@ class PodCharge(NamedTuple):
 
 
 class DeviceAccounts(Observer):
-    """The sums of claims of each queue; each answer is up to date.
+    """Counts the devices that each queue uses through ResourceClaims; each answer is up to date.
 
     ``counts``: indexed by status, whether a pod of that status counts. ``with_admin``: devices for administrators,
     which are shared with their users, count too. ``on_claim_changed`` is called with the key of a claim that may count

@@ -32,7 +32,7 @@ class Pool:
         return not self.incomplete and not self.invalid
 
     def left(self, ledger: DeviceUsage) -> dict[tuple[str, str], Fraction]:
-        """Return what is left of each counter when all allocated devices of the pool have theirs."""
+        """Return the remaining value of each counter, without what allocated devices use."""
         left = {(name, counter): value for name, c in self.counter_sets.items() for counter, value in c.items()}
         taken = ledger.pools.get(self.id)
         if not left or not taken:

@@ -25,7 +25,7 @@ from volsched.framework.columns.tables import PropertyColumns
 from volsched.framework.engine.domain_counts import (
     Census,
     DomainTable,
-    Eligible,
+    EligibleNodes,
     Finder,
     Labels,
     PlacedTerm,
@@ -344,7 +344,7 @@ class Domains(Observer):
         tolerations = template.tolerations if item.honor_taints else None
         return self._table(selection, item.topology_key, self._nodes.eligible_for(keys, nodes, tolerations))
 
-    def _table(self, selection: Selection, key: str, eligible: Eligible | None = None) -> DomainTable:
+    def _table(self, selection: Selection, key: str, eligible: EligibleNodes | None = None) -> DomainTable:
         census = self._census(selection)
         which = (key, id(eligible))
         table = census.tables.get(which)

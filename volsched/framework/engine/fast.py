@@ -203,7 +203,7 @@ class FastEngine:
     def _best_of(
         self, task: TaskInfo, entry: Entry, rows: Rows, batches: Sequence[BatchNodeOrder], known: bool = False
     ) -> NodeInfo | None:
-        """The best of some rows; ``known``: the entry's totals hold for them, so that only batches are to be added."""
+        """Return the best node of some rows. With ``known``, only batch scores are added to the totals."""
         if not len(rows):
             return None
         if len(rows) == 1:

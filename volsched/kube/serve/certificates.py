@@ -1,7 +1,7 @@
-"""Certificates of the webhooks for clusters without cert-manager: an authority signs once and is forgotten.
+"""Certificates of the webhooks for clusters without cert-manager.
 
-Each pair has a certificate authority of its own, whose key is dropped after it has signed; a reader of the Secret can
-serve as the webhooks and sign nothing. So a renewal brings a new authority, and the API server has to trust the one
+Each pair has a certificate authority of its own, whose key is dropped after it has signed. A reader of the Secret can
+serve as the webhooks, but cannot sign. So a renewal brings a new authority, and the API server has to trust the one
 before as well until every replica has the new files: `bundle_with` keeps both.
 """
 

@@ -30,7 +30,7 @@ _log = structlog.get_logger(__name__)
 
 
 async def follow_queue_schema(api: Api, report: Callable[[DroppedFields], None]) -> None:
-    """Report which fields of Queues the API server drops, now and after each change; does not return."""
+    """Report the fields of Queues that the API server drops, now and after each change. Runs forever."""
     known: frozenset[str] | None = None
     while True:
         dropped = await dropped_of_queues(api)

@@ -164,7 +164,7 @@ class ServedInformer(Informer):
         self._caught_up()
 
     async def _recover(self, error: ApiError, *, helped: bool) -> None:
-        """As for other kinds; who may not read this one goes on without it."""
+        """Recover as other informers do; go on without a kind that may not be read (403)."""
         if error.status != 403:
             await super()._recover(error, helped=helped)
             return

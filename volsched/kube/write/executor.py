@@ -157,7 +157,7 @@ class ClusterExecutor:
             self._take_or_report(step)
         for _ in range(min(AT_ONCE, len(self._others))):
             number, step = self._others.popleft()
-            if not (_says_why(step) and self._bound.get(step.uid, 0) > number):
+            if not (_is_report(step) and self._bound.get(step.uid, 0) > number):
                 self._take_or_report(step)
         if self._others:
             self._called = True
@@ -195,6 +195,6 @@ class ClusterExecutor:
 _URGENT: Final = (Bind, Evict, LiftGate, ReleaseClaim)
 
 
-def _says_why(step: PlanStep) -> TypeGuard[WritePodCondition | RecordEvent]:
+def _is_report(step: PlanStep) -> TypeGuard[WritePodCondition | RecordEvent]:
     """True if a step only states why a pod waits."""
     return isinstance(step, WritePodCondition) or (isinstance(step, RecordEvent) and step.type == "Warning")

@@ -76,7 +76,7 @@ def condition_of(group: native.PodGroup, kind: str) -> api.Condition | None:
 
 
 def news_for(group: native.PodGroup, step: WriteNativeStatus) -> list[PodGroupCondition]:
-    """Return the conditions of a step that a group lacks; except for remembered ones, True never goes back."""
+    """Return the conditions that must be written. True stays True, except for ``REMEMBERED``."""
     before = [condition_of(group, condition.type) for condition in step.conditions]
     return [
         condition

@@ -222,7 +222,7 @@ class NodeCache:
         return count
 
     def _take_back(self, tasks: Sequence[TaskInfo]) -> None:
-        """Have tasks wait again that were allocated and not counted in the totals yet."""
+        """Set tasks to pending again whose amounts were not added to the totals yet."""
         for task in tasks:
             if (node := task.node) is not None:
                 for column, amount in task.charge:

@@ -54,7 +54,7 @@ def of_placed_pod(pod: api.Pod) -> PodRequests:
 
 
 def is_resizing(pod: api.Pod) -> bool:
-    """Return whether the kubelet reports other resources than the spec asks for.
+    """True if a pod is being resized: the kubelet reports other resources than the spec asks for.
 
     Without it a placed pod takes just what its template states. (Kubelets since 1.33 always report resources.)
     """
