@@ -62,7 +62,7 @@ class AllocateAction:
         rooms = LostRooms.of(registrar.session, self._repair_timeout)
         rooms.open(registrar.session)
         if rooms.kept:
-            from actions.repair.rules import register  # noqa: PLC0415 - few sessions keep room
+            from actions.repair.registration import register  # noqa: PLC0415 - few sessions keep room
 
             register(registrar, rooms)
 

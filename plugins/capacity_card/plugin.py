@@ -17,7 +17,7 @@ from plugins.capacity_card.reclaim import CardReclaimView, CpuReclaimView
 from plugins.capacity_card.refusals import NAME
 from plugins.capacity_card.report import CardReport
 from plugins.capacity_card.requests.requests import CARD_NAME, CARD_REQUEST
-from plugins.capacity_card.rules import CardRules
+from plugins.capacity_card.card_quotas import CardRules
 from plugins.capacity_card.series import CardSeries
 from plugins.capacity_card.suggestions import CardSuggestions
 from plugins.capacity_card.usage import CardUsage

@@ -14,7 +14,7 @@ from plugins.capacity_card.demands import CardDemands
 from plugins.capacity_card.ordering import QueueShares
 from plugins.capacity_card.reclaim import CardReclaimView
 from plugins.capacity_card.requests.requests import Names, cards_of, lists_of
-from plugins.capacity_card.rules import CardRules
+from plugins.capacity_card.card_quotas import CardRules
 from plugins.capacity_card.usage import CardUsage, Placed
 from volsched.model.pods.workload import WORKLOADS
 from volsched.plugin import Cluster, Numbers, Series, SeriesFn

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Final
 
 from plugins.capacity_dra.quota import Quota, as_named
-from plugins.capacity_dra.rules import DeviceQuotaRules
+from plugins.capacity_dra.device_quotas import DeviceQuotaRules
 from plugins.capacity_dra.suggestions import raised
 from volsched.plugin import Cluster, JobInfo, Numbers, QueueAmounts, QueueInfo, Report, Series, Verdict, as_float
 from volsched.plugin.devices import COUNT, Amount, Amounts, device_holdings, milli, named_as
