@@ -44,7 +44,7 @@ class ReclaimAction:
 
     def execute(self, session: Session) -> None:
         """Let the best job of the best queue reclaim, then everything goes back in line."""
-        jobs = starving(session, partial(_is_due_more, session))
+        jobs = starving(session, partial(_is_more_deserved, session))
         self._candidate_nodes = CandidateNodes(session)
         turns = Turns.of(session, jobs, partial(_place, session))
         while turns.queues:
@@ -90,8 +90,8 @@ class ReclaimAction:
             if task.template.id in refused:
                 continue
             statement = session.statement()
-            is_due = session.is_due(queue, task) and not _has_room(session, queue, task)
-            if is_due and self._take_room(session, statement, queue, task, by_due=True):
+            is_within_deserved = session.is_within_deserved(queue, task) and not _has_room(session, queue, task)
+            if is_within_deserved and self._take_room(session, statement, queue, task, by_share=True):
                 statement.commit()
                 return bool(tasks)
             statement.discard()
@@ -99,9 +99,9 @@ class ReclaimAction:
         return False
 
     def _take_room(
-        self, session: Session, statement: Statement, queue: QueueInfo, task: TaskInfo, *, by_due: bool = False
+        self, session: Session, statement: Statement, queue: QueueInfo, task: TaskInfo, *, by_share: bool = False
     ) -> bool:
-        search = self._search(session, statement, queue, task, by_due=by_due)
+        search = self._search(session, statement, queue, task, by_share=by_share)
         if search.takes_free_slot():
             return True
         is_allowed = task.spec.preempts if task.job is None or task.job.spec.native is None else may_preempt(task.job)
@@ -110,7 +110,7 @@ class ReclaimAction:
         return search.succeed()
 
     def _search(
-        self, session: Session, statement: Statement, queue: QueueInfo, task: TaskInfo, *, by_due: bool
+        self, session: Session, statement: Statement, queue: QueueInfo, task: TaskInfo, *, by_share: bool
     ) -> VictimSearch:
         queues = session.queues
 
@@ -125,7 +125,7 @@ class ReclaimAction:
             statement,
             task,
             may_go,
-            session.reclaimable_by_due if by_due else session.reclaimable,
+            session.reclaimable_by_share if by_share else session.reclaimable,
             fits_in_queue(session, queue, task),
             needs_candidates=True,
             keeps_budgets=self._keeps_budgets,
@@ -141,11 +141,11 @@ def _has_room(session: Session, queue: QueueInfo, task: TaskInfo) -> bool:
     return session.allocatable_refusal(queue, task) is None and session.engine.best(task) is not None
 
 
-def _is_due_more(session: Session, job: JobInfo) -> bool:
+def _is_more_deserved(session: Session, job: JobInfo) -> bool:
     """Whether a job waits to place a task with which its queue would hold no more than it deserves."""
     queue, asked = session.queues[job.queue], set[int]()
     for task in job.schedulable():
-        if task.template.id not in asked and session.is_due(queue, task):
+        if task.template.id not in asked and session.is_within_deserved(queue, task):
             return True
         asked.add(task.template.id)
     return False

@@ -361,10 +361,10 @@ class Scheduler:
             self._backlog.count(job)
         self._bounds.admissions.follow(jobs, session.now)
         steps.extend(groups.writes(cluster, statuses))
-        told = [step for job in jobs for step in self._reporter.about_job(job)]
-        steps.extend(told)
-        shown = {step.uid for step in told if isinstance(step, WritePodCondition)}
-        steps.extend(self._reporter.about_nomination(t) for t in session.nominations.changed() if t.uid not in shown)
+        reports = [step for job in jobs for step in self._reporter.about_job(job)]
+        steps.extend(reports)
+        reported = {step.uid for step in reports if isinstance(step, WritePodCondition)}
+        steps.extend(self._reporter.about_nomination(t) for t in session.nominations.changed() if t.uid not in reported)
         steps.extend(session.events.recorded)
         steps.extend(self.mirror.events.take())
         beside = session.reported(lambda report: report.allocated)

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final
 from actions.placement import Attempt, place
 from actions.reserve import shown, words
 from actions.reserve.book import Book, DurationSettings, Reservation
-from actions.reserve.due import DueJobs
+from actions.reserve.long_waiting import LongWaitingJobs
 from actions.reserve.planning import Planner, ReservationPlan, in_use, needed
 from actions.reserve.quota import charged_beside, of_reservations, quota_lets
 from actions.retry import Retry
@@ -139,7 +139,7 @@ class ReserveAction:
     def on_session_open(self, registrar: Registrar) -> None:
         """Close held nodes to others, and have a session when a job is due or a start is reached."""
         session = registrar.session
-        book, due = self._book(session), self._due(session)
+        book, long_waiting = self._book(session), self._due(session)
         book.begin(session.now)
         quota = of_reservations(session, book)
         registrar.register(
@@ -152,7 +152,7 @@ class ReserveAction:
             ),
             Predicate(book.refusal_beside, key=book.closed_beside, version=book.moves, is_temporary=True),
             PrePredicate(quota.refusal, applies_to=quota.applies_to),
-            Wake(due.next),
+            Wake(long_waiting.next),
             Wake(book.next_start),
             Wake(book.next_deadline),
             Report(
@@ -184,11 +184,11 @@ class ReserveAction:
     def _book(self, session: Session) -> Book:
         return session.account("reserve.book", lambda cluster: Book(cluster, self._settings))
 
-    def _due(self, session: Session) -> DueJobs:
+    def _due(self, session: Session) -> LongWaitingJobs:
         tiers = session.configuration.tiers
         sla = [option.arguments.get(WAITING_TIME, "") for tier in tiers for option in tier if option.name == "sla"]
         agreed = min((seconds for text in sla if (seconds := seconds_of(text))), default=0.0)
-        return session.account("reserve.due", lambda cluster: DueJobs(cluster, self._after, agreed))
+        return session.account("reserve.due", lambda cluster: LongWaitingJobs(cluster, self._after, agreed))
 
     # -- who has a promise --------------------------------------------------------------------------------------------
 
@@ -338,8 +338,12 @@ class ReserveAction:
 
     def _promise(self, session: Session, book: Book) -> None:
         """Promise nodes to jobs that are due, the most important first."""
-        due = self._due(session)
-        found = [job for job in due.come(session.now) if job.key not in book.kept and self._is_large(session, due, job)]
+        long_waiting = self._due(session)
+        found = [
+            job
+            for job in long_waiting.come(session.now)
+            if job.key not in book.kept and self._is_large(session, long_waiting, job)
+        ]
         for job in found:
             self._let_in(session, job)
         for job in sorted(considered(session, found), key=lambda job: _importance(session, job)):
@@ -397,11 +401,11 @@ class ReserveAction:
         usable = plan.usable.union(*(reservation.usable for reservation in drains))
         return not drains or len(held) <= self._share * len(usable)
 
-    def _is_large(self, session: Session, due: DueJobs, job: JobInfo) -> bool:
+    def _is_large(self, session: Session, long_waiting: LongWaitingJobs, job: JobInfo) -> bool:
         """Whether a job needs more nodes than jobs do that find a place by themselves; others are looked at no more."""
         large: bool = _nodes_needed(session, job) > self._min_nodes
         if not large:
-            due.leave(job.key)
+            long_waiting.leave(job.key)
         return large
 
     def _let_in(self, session: Session, job: JobInfo) -> None:

@@ -406,7 +406,7 @@ class VictimSearch:
         """Return what a victim is told of the pod that needs its room: of another namespace its queue alone."""
         task = self.task
         if task.namespace == victim.namespace:
-            return f'pod "{task.key}" ({_standing(task)})'
+            return f'pod "{task.key}" ({_importance(task)})'
         return f"{of_queue(task.queue)} (priority {task.eviction_priority})"
 
     def _may_all_go(self, together: list[TaskInfo]) -> bool:
@@ -417,7 +417,7 @@ class VictimSearch:
 
     def _take_off(self, victim: TaskInfo, why: str) -> None:
         """Take a pod off, with the words for its user: who needs the room, and why it is this pod that goes."""
-        reason = f"{self.session.action}: {why} ({_standing(victim)})"
+        reason = f"{self.session.action}: {why} ({_importance(victim)})"
         broken = broken_by(self.session, victim)
         if broken:
             reason += f"; this breaks the disruption budget {', '.join(broken)}"
@@ -450,7 +450,7 @@ def _explain(session: Session, task: TaskInfo, failures: NodeRefusals) -> None:
     session.refuse(task, msgspec.structs.replace(refusal, message=text))
 
 
-def _standing(task: TaskInfo) -> str:
+def _importance(task: TaskInfo) -> str:
     priority = f"priority {task.eviction_priority}"
     return priority if task.job is None else f'queue "{task.job.queue}", {priority}'
 

@@ -62,7 +62,7 @@ class CapacityPlugin:
             Allocatable(headroom=quotas.headroom),
             Preemptive(reclaim.may_take_room),
             Reclaimable(reclaim.victims),
-            Due(reclaim.is_within, reclaim.victims_by_due),
+            Due(reclaim.is_within, reclaim.victims_by_share),
             *(nearest_first(quotas.levels) for _ in range(registrar.checks_ancestors)),
             quotas.report({LIMIT: lambda: quotas.limits}),
         )

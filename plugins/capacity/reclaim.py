@@ -33,7 +33,7 @@ class Reclaim:
         name = queue.name
         if not queue.is_open or not self._fits(name, request):
             return False
-        if any(self._is_due(level, request) for level in (name, *self._near(name))):
+        if any(self._is_within_deserved(level, request) for level in (name, *self._near(name))):
             return True
         return not self._deserves_any(name, request) and all(map(self._is_elastic, tasks))
 
@@ -59,7 +59,7 @@ class Reclaim:
         held = self._quotas.allocated(queue)
         return all(held.get(name, 0) + amount <= self._quotas.limit(queue, name) for name, amount in request.items())
 
-    def _is_due(self, queue: str, request: Amounts) -> bool:
+    def _is_within_deserved(self, queue: str, request: Amounts) -> bool:
         held, deserved = self._quotas.allocated(queue), self._quotas.amounts(queue).deserved
         return any(held.get(name, 0) + amount <= deserved.get(name, 0) for name, amount in request.items())
 
@@ -67,9 +67,9 @@ class Reclaim:
         """Candidates that may go, each counted as gone for the next; the least important are asked first."""
         return self._chosen(task, candidates, self._may_go)
 
-    def victims_by_due(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
+    def victims_by_share(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
         """Those of them whose queues still hold their due without them, where the task's queues stay within theirs."""
-        return self._chosen(task, candidates, self._may_go_by_due)
+        return self._chosen(task, candidates, self._may_go_by_share)
 
     def _chosen(self, task: TaskInfo, candidates: Sequence[TaskInfo], may_go: _MayGo) -> list[TaskInfo]:
         if task.job is None:
@@ -82,11 +82,11 @@ class Reclaim:
                 chosen.append(victim)
         return chosen
 
-    def _may_go_by_due(self, usage: _UsageLeft, task: TaskInfo, victim: TaskInfo) -> bool:
+    def _may_go_by_share(self, usage: _UsageLeft, task: TaskInfo, victim: TaskInfo) -> bool:
         own, theirs = usage.own, self._quotas.levels(victim.queue)
         above = [level for level in self._quotas.ancestors(own)[self._ancestors :] if level not in theirs]
-        is_due = all(self._is_within(level, task.template.request) is not False for level in above)
-        return is_due and usage.keeps_due(victim) and self._may_go(usage, task, victim)
+        is_within = all(self._is_within(level, task.template.request) is not False for level in above)
+        return is_within and usage.keeps_deserved(victim) and self._may_go(usage, task, victim)
 
     def _may_go(self, usage: _UsageLeft, task: TaskInfo, victim: TaskInfo) -> bool:
         if victim.job is None or not victim.template.request.keys() & task.template.request.keys():
@@ -94,12 +94,12 @@ class Reclaim:
         queue = victim.job.queue
         return (
             usage.keep_guarantees(victim)
-            and usage.is_above_due(queue, victim)
-            and not self._are_both_without_due(usage.own, task, queue, victim)
-            and all(usage.is_above_due(level, victim) for level in self._parted(usage.own, queue))
+            and usage.is_above_deserved(queue, victim)
+            and not self._are_both_without_deserved(usage.own, task, queue, victim)
+            and all(usage.is_above_deserved(level, victim) for level in self._parted(usage.own, queue))
         )
 
-    def _are_both_without_due(self, own: str, task: TaskInfo, queue: str, victim: TaskInfo) -> bool:
+    def _are_both_without_deserved(self, own: str, task: TaskInfo, queue: str, victim: TaskInfo) -> bool:
         """Whether neither queue deserves anything of what its pod asks for, and a queue near above is the same."""
         near = set(self._near(own)) & set(self._near(queue))
         requests = victim.template.request, task.template.request
@@ -141,7 +141,7 @@ class _UsageLeft:
             for name, amount in self._quotas.amounts(level).guarantee.items()
         )
 
-    def keeps_due(self, victim: TaskInfo) -> bool:
+    def keeps_deserved(self, victim: TaskInfo) -> bool:
         """Whether the queues that lose a victim would still hold what they deserve of all that it holds."""
         return all(
             self._remaining.of(level).get(name, 0) - victim.template.request[name] >= amount
@@ -150,7 +150,7 @@ class _UsageLeft:
             if name in victim.template.request
         )
 
-    def is_above_due(self, level: str, victim: TaskInfo) -> bool:
+    def is_above_deserved(self, level: str, victim: TaskInfo) -> bool:
         """Whether a queue holds more than its due of a resource that a victim holds, or has no due of any of them."""
         held, request = self._remaining.of(level), victim.template.request
         if not _deserves_of(self._quotas.amounts(level).deserved, request):

@@ -131,12 +131,12 @@ class QueueShares:
         total, kept = self._resources(), guaranteed(self._cluster)
         for name, queue in queues.items():
             own, free = queue.spec.guarantee, room(total, kept, queue.spec.guarantee, {})
-            due: dict[Dimension, int] = {
+            deserved_share: dict[Dimension, int] = {
                 key: max(min(queue.spec.deserved.get(key, 0), free.get(key, 0)), own.get(key, 0)) for key, _ in _COLUMNS
             }
             cards = quotas[name].deserved or {} if self._any_deserved else self._within_stock(quotas[name].cards)
-            due.update({(card,): amount for card, amount in cards.items()})
-            found[name] = {dimension: amount for dimension, amount in due.items() if amount > 0}
+            deserved_share.update({(card,): amount for card, amount in cards.items()})
+            found[name] = {dimension: amount for dimension, amount in deserved_share.items() if amount > 0}
         return found
 
     def _resources(self) -> dict[str, int]:

@@ -19,12 +19,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from plugins.capacity_card.card_quotas import CardRules
 from plugins.capacity_card.cards.matching import Matching
 from plugins.capacity_card.demands import CardDemands
 from plugins.capacity_card.quotas.limits import QueueLimit
 from plugins.capacity_card.reclaim import CardReclaimView
 from plugins.capacity_card.requests.requests import RESOURCES, by_text, cards_of, lists_of, resources_of
-from plugins.capacity_card.card_quotas import CardRules
 from plugins.capacity_card.usage import CardUsage
 from volsched.model.values.quantity import UNLIMITED
 from volsched.plugin import CPU, MEMORY, Cluster, JobInfo, QueueAmounts, QueueInfo, TaskInfo

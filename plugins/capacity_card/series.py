@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Final
 
+from plugins.capacity_card.card_quotas import CardRules
 from plugins.capacity_card.demands import CardDemands
 from plugins.capacity_card.ordering import QueueShares
 from plugins.capacity_card.reclaim import CardReclaimView
 from plugins.capacity_card.requests.requests import Names, cards_of, lists_of
-from plugins.capacity_card.card_quotas import CardRules
 from plugins.capacity_card.usage import CardUsage, Placed
 from volsched.model.pods.workload import WORKLOADS
 from volsched.plugin import Cluster, Numbers, Series, SeriesFn
@@ -84,7 +84,11 @@ class CardSeries:
     def _deserved(self, order: QueueShares) -> Numbers:
         deserved = order.deserved()
         state = (self._usage.limits.version, self._usage.catalogue.stock)
-        return self._made("deserved", state, lambda: _cards((name, cards_of(due)) for name, due in deserved.items()))
+        return self._made(
+            "deserved",
+            state,
+            lambda: _cards((name, cards_of(deserved_share)) for name, deserved_share in deserved.items()),
+        )
 
     def _guarantee(self) -> Numbers:
         limits = self._usage.limits

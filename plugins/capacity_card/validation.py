@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from plugins.capacity_card.cards.mapping import mapping_of
-from plugins.capacity_card.quotas.dues import due_faults
+from plugins.capacity_card.quotas.deserved import deserved_faults
 from plugins.capacity_card.quotas.quota import OF_QUEUES, amounts_of, path_of, quota_of
 from plugins.capacity_card.refusals import NAME
 from plugins.capacity_card.requests.requests import (
@@ -68,7 +68,7 @@ def validate(found: api.ApiObject, beside: Surroundings) -> Faults:
     if isinstance(found, api.Queue):
         yield from _placed_wrong(found.metadata.annotations, OF_QUEUES)
         yield from _quota_faults(found, beside)
-        yield from due_faults(found, beside)
+        yield from deserved_faults(found, beside)
         return
     pods = list(pods_in(found))
     if not pods and not isinstance(found, api.PodGroup):

@@ -86,8 +86,8 @@ class DeviceDemands:
 
         Of missing pods that may be of several roles counts what these have in common.
         """
-        told = announced_by(job.spec.annotations)
-        uses = [told.of_role(role) for role in roles]
+        announced = announced_by(job.spec.annotations)
+        uses = [announced.of_role(role) for role in roles]
         missing = max(0, least - len(members)) if any(uses) else 0
         if not missing:
             return _RoleMinimum(members, least, 0, {}, {})

@@ -83,18 +83,18 @@ class DeviceQuotaRules(QueueQuotas[str, Amount, Fraction]):
 
         In a hierarchy those queues are compared that stand right below the one where the ways up meet.
         """
-        if not self.limits.due_amounts:
+        if not self.limits.deserved_amounts:
             return 0, ()
         path = (name for name in self.limits.levels(queue.name)[::-1] if name != ROOT)
         return -queue.spec.priority, tuple(map(self._place, path))
 
     def _place(self, queue: str) -> tuple[Fraction, bool]:
         """Return the share of a queue, and whether it deserves nothing: those that do go first among equal shares."""
-        due = self.limits.of(queue).due
-        if not any(due.values()):
+        deserved_share = self.limits.of(queue).deserved_share
+        if not any(deserved_share.values()):
             return Fraction(1), True
-        held = as_named(self.usage.account(queue).used, due)
-        return share(held, {key: amount for key, amount in due.items() if amount}), False
+        held = as_named(self.usage.account(queue).used, deserved_share)
+        return share(held, {key: amount for key, amount in deserved_share.items() if amount}), False
 
     # -- amounts, under the names that the limits of a queue have for them --------------------------------------------
 

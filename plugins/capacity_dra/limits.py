@@ -18,7 +18,7 @@ DRA: Final = "spec.dra"
 class ClaimLimits:
     """Read once for each version of a queue; ``checks_ancestors``: the queues above a queue limit it, too.
 
-    ``due_amounts`` names all that any queue deserves.
+    ``deserved_amounts`` names all that any queue deserves.
     """
 
     def __init__(self, cluster: Cluster, arguments: CapacityDRAArguments) -> None:
@@ -26,7 +26,7 @@ class ClaimLimits:
         self._arguments = arguments
         self.tree = QueueTree(cluster)
         self.checks_ancestors = False
-        self.due_amounts: dict[Amount, None] = {}
+        self.deserved_amounts: dict[Amount, None] = {}
         self._quotas: dict[str, tuple[object, Quota]] = {}
         self._reported: dict[str, tuple[str, ...]] = {}
         self._guarantees = self._make_guarantees()
@@ -37,7 +37,7 @@ class ClaimLimits:
         self.checks_ancestors = above
         self._guarantees = self._make_guarantees()
         self._known.clear()
-        self.due_amounts = {key: None for name in self._cluster.queues for key in self.of(name).due}
+        self.deserved_amounts = {key: None for name in self._cluster.queues for key in self.of(name).deserved_share}
         about_all = self._about_all_queues()
         for name in [name for name in self._quotas if name not in self._cluster.queues]:
             del self._quotas[name]

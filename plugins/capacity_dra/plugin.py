@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
 from plugins.capacity_dra.arguments import SCHEMA, CapacityDRAArguments
+from plugins.capacity_dra.device_quotas import DeviceQuotaRules
 from plugins.capacity_dra.refusals import NAME
 from plugins.capacity_dra.report import DeviceReport
-from plugins.capacity_dra.device_quotas import DeviceQuotaRules
 from volsched.model.annotations import LAST_APPLIED
 from volsched.model.dra.announced import ANNOTATION
 from volsched.plugin import Argument, Registrar

@@ -46,10 +46,15 @@ class Quota:
         return {amount.device_class for amount in self.limits}
 
     @property
-    def due(self) -> Amounts:
+    def deserved_share(self) -> Amounts:
         """What it deserves: never less than its guarantee, and not more than its limit."""
-        due = {key: max(self.deserved.get(key, ZERO), self.guarantee.get(key, ZERO)) for key in self._named_amounts}
-        return {key: min(amount, self.limits.get(named_as(key, self.limits), amount)) for key, amount in due.items()}
+        deserved_share = {
+            key: max(self.deserved.get(key, ZERO), self.guarantee.get(key, ZERO)) for key in self._named_amounts
+        }
+        return {
+            key: min(amount, self.limits.get(named_as(key, self.limits), amount))
+            for key, amount in deserved_share.items()
+        }
 
     @property
     def _named_amounts(self) -> dict[Amount, None]:

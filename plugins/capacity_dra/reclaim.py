@@ -37,14 +37,14 @@ class DeviceReclaimView:
 
     def allocated(self, queue: str, key: Amount) -> Fraction:
         """Return how much of something a queue holds, under whichever name."""
-        due = self._limits.of(queue).due
-        held = as_named(self._usage.account(queue).used, due)
-        return held.get(named_as(key, due), Fraction(0))
+        deserved_share = self._limits.of(queue).deserved_share
+        held = as_named(self._usage.account(queue).used, deserved_share)
+        return held.get(named_as(key, deserved_share), Fraction(0))
 
     def deserved(self, queue: str, key: Amount) -> Fraction | None:
         """Return how much of something a queue deserves."""
-        due = self._limits.of(queue).due
-        return due.get(named_as(key, due))
+        deserved_share = self._limits.of(queue).deserved_share
+        return deserved_share.get(named_as(key, deserved_share))
 
     def requested(self, task: TaskInfo) -> Amounts:
         """Return what a task's claims would count for in its queue, those left out that are used there already."""
@@ -62,7 +62,7 @@ class DeviceReclaimView:
         """Return what a queue would hold less without victims."""
         users = self._usage.account(queue).users
         given = self._charges(key for key, count in self._uses(victims, queue) if users[key] <= count)
-        return as_named(given, self._limits.of(queue).due)
+        return as_named(given, self._limits.of(queue).deserved_share)
 
     def _uses(self, victims: Iterable[TaskInfo], queue: str | None = None) -> Iterable[tuple[str, int]]:
         """Return the claims that victims use, those that count in a queue, and how many of them use each."""

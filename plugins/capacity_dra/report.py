@@ -6,8 +6,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from fractions import Fraction
 from typing import Final
 
-from plugins.capacity_dra.quota import Quota, as_named
 from plugins.capacity_dra.device_quotas import DeviceQuotaRules
+from plugins.capacity_dra.quota import Quota, as_named
 from plugins.capacity_dra.suggestions import raised
 from volsched.plugin import Cluster, JobInfo, Numbers, QueueAmounts, QueueInfo, Report, Series, Verdict, as_float
 from volsched.plugin.devices import COUNT, Amount, Amounts, device_holdings, milli, named_as
@@ -94,18 +94,18 @@ class DeviceReport:
         return QuotaTable("devices", "Devices", ("queue", "deviceClass", "dimension"), figures, rows)
 
     def _rows(self, queue: str) -> Iterator[QuotaRow]:
-        quota, reclaimable = self._limits.of(queue), self._beyond_due(queue)
+        quota, reclaimable = self._limits.of(queue), self._beyond_deserved(queue)
         held = as_named(self._usage.account(queue).used, quota.limits)
         reserved = as_named(self._rules.reserved(queue), quota.limits)
-        for key in sorted(self._limits.counted({**quota.limits, **quota.due, **held, **reserved})):
+        for key in sorted(self._limits.counted({**quota.limits, **quota.deserved_share, **held, **reserved})):
             left = [rest for level in self._limits.levels(queue) if (rest := self._rest(level, key)) is not None]
             figures = {
                 "quota": self._limits.own_limit(key, quota),
-                "deserved": quota.due.get(key),
+                "deserved": quota.deserved_share.get(key),
                 "guarantee": quota.guarantee.get(key),
                 "used": held.get(key, Fraction(0)),
                 "reserved": reserved.get(key, Fraction(0)),
-                "reclaimable": reclaimable.get(key, Fraction(0) if key in quota.due else None),
+                "reclaimable": reclaimable.get(key, Fraction(0) if key in quota.deserved_share else None),
                 "headroom": min(left, default=None),
             }
             shown = {name: None if amount is None else _value(key, amount) for name, amount in figures.items()}
@@ -139,10 +139,10 @@ class DeviceReport:
     def reclaimable(self) -> Numbers:
         """Return what others could reclaim in all queues, where any states what it deserves."""
         state = (self._usage.version, tuple((name, queue.version) for name, queue in self._cluster.queues.items()))
-        return self._numbers("reclaimable", state, self._beyond_due)
+        return self._numbers("reclaimable", state, self._beyond_deserved)
 
-    def _beyond_due(self, queue: str) -> Amounts:
-        return reclaimable_of(self._cluster, self._rules.view, queue, self._limits.due_amounts)
+    def _beyond_deserved(self, queue: str) -> Amounts:
+        return reclaimable_of(self._cluster, self._rules.view, queue, self._limits.deserved_amounts)
 
     def inqueue(self) -> Numbers:
         """Return what is reserved in all queues."""

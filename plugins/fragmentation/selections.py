@@ -201,7 +201,7 @@ class Selections:
 
     def _selected(self, expression: str) -> Mask:
         """Mark the devices that an expression selects; all where it says more than can be looked at."""
-        examples, numbers = self._told_apart(expression)
+        examples, numbers = self._distinguished(expression)
         if len(examples) > MOST_KINDS:
             return np.ones(len(self._devices), dtype=np.bool_)
         try:
@@ -212,7 +212,7 @@ class Selections:
         found: Mask = np.array(answers, dtype=np.bool_)[numbers]
         return found
 
-    def _told_apart(self, expression: str) -> tuple[Sequence[Device], Rows]:
+    def _distinguished(self, expression: str) -> tuple[Sequence[Device], Rows]:
         """Return a device of each kind that an expression tells apart, and the number of each device's kind."""
         reads = reads_of(expression)
         if reads is None:

@@ -50,7 +50,7 @@ class Lines(NamedTuple):
     free: Ints
     cpu: Ints
     memory: Ints
-    rests: Ints
+    remainders: Ints
     whole: Ints
     is_wanted: Mask
 
@@ -61,7 +61,7 @@ class Lines(NamedTuple):
             self._without(self.memory, average_demand.memory),
         )
         left = self.free - np.maximum(by_cpu, by_memory)
-        parts = np.minimum(left, self.rests)
+        parts = np.minimum(left, self.remainders)
         left = left - parts
         nothing = np.zeros_like(left)
         return {
@@ -204,7 +204,7 @@ class Stranded:
         columns = self._columns
         columns.refresh()
         offered, idle = columns.allocatable, columns.allocatable - columns.used
-        cards, free, whole, rests = (np.zeros(len(columns.all_rows), dtype=np.int64) for _ in range(4))
+        cards, free, whole, remainders = (np.zeros(len(columns.all_rows), dtype=np.int64) for _ in range(4))
         for column, unit, is_whole in self._cluster_cards.all:
             cards += np.maximum(offered[column], 0) * unit // MILLI
             free += np.maximum(idle[column], 0) * unit // MILLI
@@ -215,12 +215,12 @@ class Stranded:
             cards += np.array([devices.total(node.name) for node in self._cluster.rows], dtype=np.int64)
             free += devices.free
         smallest = min((size for size, _ in self._demand.average_demand.sizes), default=WHOLE)
-        told_apart = [*self._each.items(), *((row, devices.states[n]) for row, n in enumerate(devices.numbers) if n)]
-        for row, each in told_apart:
+        distinguished = [*self._each.items(), *((row, devices.states[n]) for row, n in enumerate(devices.numbers) if n)]
+        for row, each in distinguished:
             whole[row] += each.count(WHOLE)
-            rests[row] += sum(card for card in each if card < smallest) * MILLI // WHOLE
+            remainders[row] += sum(card for card in each if card < smallest) * MILLI // WHOLE
         wanted = self._demand.accepted_by(self._groups)
-        return Lines(cards, free, idle[CPU], idle[MEMORY], rests, whole, wanted)
+        return Lines(cards, free, idle[CPU], idle[MEMORY], remainders, whole, wanted)
 
     def _waiting(self) -> Iterator[Group]:
         """Yield which nodes the jobs accept that wait for cards, by the first pod of each."""

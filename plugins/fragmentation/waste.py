@@ -99,7 +99,7 @@ class Waste:
         self._weights = weights
         self._demand = demand
         self._blocks: list[int] = [0]
-        self._rests: list[int] = []
+        self._remainders: list[int] = []
         self._in_blocks = 0
         self._losses = np.zeros(1, dtype=np.int64)
         self._cpu = self._memory = math.inf
@@ -115,7 +115,7 @@ class Waste:
             average_demand = demand.average_demand
             self._blocks = average_demand.block_losses(demand.richest.cards // MILLI)
             self._losses = np.array(self._blocks)
-            self._rests = average_demand.part_losses()
+            self._remainders = average_demand.part_losses()
             margin = self._weights.margin
             self._cpu, self._memory = margin * average_demand.cpu, margin * average_demand.memory
             self._in_blocks = average_demand.in_blocks
@@ -175,15 +175,15 @@ class Waste:
         if found is None:
             after = taken(free, wanted)
             block = self._block_loss(free) - self._block_loss(after)
-            rests = sum(self._rests[card] for card in free) - sum(self._rests[card] for card in after)
-            found = self._saved[wanted, free] = Saved(block, rests)
+            remainders = sum(self._remainders[card] for card in free) - sum(self._remainders[card] for card in after)
+            found = self._saved[wanted, free] = Saved(block, remainders)
         return found
 
     def _block_loss(self, free: tuple[int, ...]) -> int:
         """Return what of some cards is in no block of whole ones, in 1/32 percent of a card."""
         whole = sum(1 for card in free if card >= WHOLE)
-        in_rests = sum(free) - WHOLE * whole
-        return self._in_blocks * in_rests + WHOLE * self._blocks[min(whole, len(self._blocks) - 1)]
+        in_remainders = sum(free) - WHOLE * whole
+        return self._in_blocks * in_remainders + WHOLE * self._blocks[min(whole, len(self._blocks) - 1)]
 
     # -- of many nodes ------------------------------------------------------------------------------------------------
 

@@ -44,7 +44,7 @@ FAIR_SHARE = Series(
 )
 """In cores, bytes and whole devices."""
 
-LEAVE_DUE: Final = "reclaimLeavesDeserved"
+LEAVE_DESERVED: Final = "reclaimLeavesDeserved"
 
 
 class ProportionPlugin:
@@ -53,7 +53,7 @@ class ProportionPlugin:
     name: ClassVar[str] = NAME
     ARGUMENTS: ClassVar[tuple[Argument, ...]] = (
         Argument(
-            LEAVE_DUE,
+            LEAVE_DESERVED,
             "bool",
             False,
             "Whether `reclaim` takes no pod whose queue would then hold less than it deserves of what the pod holds; "
@@ -63,7 +63,7 @@ class ProportionPlugin:
     )
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
-        self._leaves_due = bool(arguments[LEAVE_DUE])
+        self._leaves_deserved = bool(arguments[LEAVE_DESERVED])
         self._half_life = half_life_of(arguments)
 
     def on_session_open(self, registrar: Registrar) -> None:
@@ -74,7 +74,7 @@ class ProportionPlugin:
         order_queues(registrar, NAME, past_use, quotas.queue_order(), quotas.past_order)
         registrar.register(
             Reclaimable(quotas.reclaimable),
-            Due(quotas.is_within, quotas.victims_by_due),
+            Due(quotas.is_within, quotas.victims_by_share),
             Overused(quotas.overused),
             Allocatable(headroom=quotas.headroom, is_share=True),
             Preemptive(quotas.may_preempt),
@@ -89,9 +89,10 @@ class ProportionPlugin:
         usage = registrar.account(
             f"{NAME}.held", lambda cluster: QueueUsageObserver(cluster, above=above, ungated=above)
         )
-        demand, leaves_due = demands_of(registrar, above=above), self._leaves_due
+        demand, leaves_deserved = demands_of(registrar, above=above), self._leaves_deserved
         quotas = registrar.account(
-            f"{NAME}.quotas", lambda cluster: ProportionQuotas(cluster, usage, demand, places, leaves_due=leaves_due)
+            f"{NAME}.quotas",
+            lambda cluster: ProportionQuotas(cluster, usage, demand, places, leaves_deserved=leaves_deserved),
         )
         if places is not None:
             report_faults(registrar, NAME, places.tree.faults())

@@ -79,12 +79,12 @@ def explain(simulation: Simulation, subject: Subject, *, nodes: bool = False) ->
     if answer is not None:
         return answer
     found = find(simulation, subject)
-    answer = _told(simulation, subject, found, nodes=nodes)
+    answer = _explanation(simulation, subject, found, nodes=nodes)
     warnings = tuple(_deadlocks(simulation, found.job, waits=answer.state == "waits"))
     return msgspec.structs.replace(answer, warnings=warnings)
 
 
-def _told(simulation: Simulation, subject: Subject, found: AskedAbout, *, nodes: bool) -> Explanation:
+def _explanation(simulation: Simulation, subject: Subject, found: AskedAbout, *, nodes: bool) -> Explanation:
     if _is_over(found):
         return Explanation(subject, "finished", _end_of(simulation, subject, found), queue=found.job.queue)
     if not found.waiting and (found.job.tasks or found.job.phase not in ("", "Pending", "Inqueue")):

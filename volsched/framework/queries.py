@@ -152,9 +152,9 @@ class SessionQueries:
 
     # -- whom plugins let evict ---------------------------------------------------------------------------------------
 
-    def is_due(self, queue: QueueInfo, task: TaskInfo) -> bool:
+    def is_within_deserved(self, queue: QueueInfo, task: TaskInfo) -> bool:
         """True if a queue would hold no more than it deserves with a waiting task."""
-        return self.rules.is_due(queue, task)
+        return self.rules.is_within_deserved(queue, task)
 
     def preemptable(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
         """Return whom of the candidates a task may preempt."""
@@ -164,9 +164,9 @@ class SessionQueries:
         """Return from whom of the candidates a task may reclaim."""
         return self.rules.reclaimable(task, candidates)
 
-    def reclaimable_by_due(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
+    def reclaimable_by_share(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
         """Return from whom a task may reclaim while all their queues keep what they deserve."""
-        return self.rules.reclaimable_by_due(task, candidates)
+        return self.rules.reclaimable_by_share(task, candidates)
 
     def protectors(self, task: TaskInfo, candidates: Iterable[TaskInfo]) -> list[frozenset[str]]:
         """Return for each candidate the plugins that protect it, or one that goes with it."""

@@ -55,21 +55,21 @@ class Step:
     ``refusal`` is what a handler answered to the last task that it was told of; the step ends there.
     """
 
-    __slots__ = ("_found", "_told", "handlers", "refusal", "tasks")
+    __slots__ = ("_found", "_notified", "handlers", "refusal", "tasks")
 
     def __init__(self, tasks: Sequence[TaskInfo], found: Iterator[NodeInfo], handlers: Sequence[TaskEvents]) -> None:
         self.tasks = tasks
         self.handlers = handlers
         self.refusal: Verdict | None = None
         self._found = found
-        self._told = 0
+        self._notified = 0
 
     def nodes(self) -> Iterator[NodeInfo]:
         """Yield the node of each task, and tell of the task once it is there."""
         try:
             for node in self._found:
                 yield node
-                if self._tell() is not None or self._told == len(self.tasks):
+                if self._notify() is not None or self._notified == len(self.tasks):
                     return
         except Exception:
             self.take_back()
@@ -77,18 +77,18 @@ class Step:
 
     def take_back(self) -> None:
         """Tell the handlers the reverse of all that they were told, as the step has failed."""
-        for task in reversed(self.tasks[: self._told]):
-            self._tell_back(self.handlers, task)
-        self._told = 0
+        for task in reversed(self.tasks[: self._notified]):
+            self._notify_undo(self.handlers, task)
+        self._notified = 0
 
     def finish(self, count: int) -> Verdict | None:
         """Tell of the last task if that is still to be done; return why a handler refuses it."""
-        if self._told < count:
-            self._tell()
+        if self._notified < count:
+            self._notify()
         return self.refusal
 
-    def _tell(self) -> Verdict | None:
-        task, accepted = self.tasks[self._told], 0
+    def _notify(self) -> Verdict | None:
+        task, accepted = self.tasks[self._notified], 0
         try:
             for handler in self.handlers:
                 self.refusal = handler.allocate(task)
@@ -97,12 +97,12 @@ class Step:
                 accepted += 1
         finally:
             if accepted < len(self.handlers):
-                self._tell_back(self.handlers[:accepted], task)
-        self._told += 1
+                self._notify_undo(self.handlers[:accepted], task)
+        self._notified += 1
         return self.refusal
 
     @staticmethod
-    def _tell_back(handlers: Sequence[TaskEvents], task: TaskInfo) -> None:
+    def _notify_undo(handlers: Sequence[TaskEvents], task: TaskInfo) -> None:
         for handler in reversed(handlers):
             handler.deallocate(task)
 

@@ -213,8 +213,8 @@ def gates_of(pod: api.Pod) -> tuple[str, ...]:
 
 def was_ungated(pod: api.Pod) -> bool:
     """True if we have removed Volcano's gate from a pod: its queue took it."""
-    is_told = any(condition.type == UNGATED and condition.status == "True" for condition in pod.status.conditions)
-    return is_told and not has_admission_gate(pod)
+    was_ungated = any(condition.type == UNGATED and condition.status == "True" for condition in pod.status.conditions)
+    return was_ungated and not has_admission_gate(pod)
 
 
 PREEMPTED: Final = ("DisruptionTarget", "PreemptionByScheduler")

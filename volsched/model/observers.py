@@ -120,9 +120,9 @@ class Observers:
 
     def notify_annotations(self, task: TaskInfo) -> bool:
         """Tell those who care that a task shows other annotations; whether there is any."""
-        told = self._following(task, "task_annotated")
-        self._notify(told, lambda observer: observer.task_annotated(task))
-        return bool(told)
+        following = self._following(task, "task_annotated")
+        self._notify(following, lambda observer: observer.task_annotated(task))
+        return bool(following)
 
     def notify_started(self, task: TaskInfo) -> None:
         """Tell those who care that a task's pod has started."""

@@ -71,7 +71,7 @@ class ControllerEngine:
         self._options = options
         self._record_event = record_event
         self._is_active = False
-        self._told: dict[str, tuple[str, str]] = {}
+        self._reported: dict[str, tuple[str, str]] = {}
         self._written_at: dict[str, float] = {}
         self._pace = RateLimit(*JOB_LOOKS, time.monotonic)
         self.queue = WorkQueue(self._work, lambda: self._is_active, self._failed, self._namespace_of)
@@ -103,7 +103,7 @@ class ControllerEngine:
             **self.store.tables(),
             **self.memory_use.tables(),
             "engine.commands": lambda: len(self.event_handlers.commands),
-            "engine.told": lambda: len(self._told),
+            "engine.told": lambda: len(self._reported),
             "engine.paces": lambda: len(self._pace),
             "engine.written": lambda: len(self._written_at),
             "work.waiting": lambda: self.queue.size,
@@ -141,7 +141,7 @@ class ControllerEngine:
             self.queue.add(key)
 
     def _forget_job(self, key: Key) -> None:
-        self._told.pop(key.name, None)
+        self._reported.pop(key.name, None)
         self._pace.forget(key)
         self.queue.forget(key)
 
@@ -235,8 +235,8 @@ class ControllerEngine:
         """Record a change about a Job; an unchanged refusal is not recorded again."""
         for event in events:
             news = (event.reason, event.message)
-            if self._told.get(key) != news:
-                self._told[key] = news
+            if self._reported.get(key) != news:
+                self._reported[key] = news
                 self._record_event(event)
 
     def _report_failure(self, job: api.Job, error: ApiError) -> None:

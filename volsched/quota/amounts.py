@@ -122,8 +122,8 @@ def share(held: Mapping[D, Number], deserved: Mapping[D, Number], divide: Callab
 def share(held: Mapping[D, Number], deserved: Mapping[D, Number], divide: Callable[[Any, Any], Any] = Fraction) -> Any:
     """Return the largest part that a queue holds of what it deserves; holding without deserving counts as 1."""
     parts = [
-        divide(held.get(name, 0), due) if due else divide(1 if held.get(name) else 0, 1)
-        for name, due in deserved.items()
+        divide(held.get(name, 0), deserved_share) if deserved_share else divide(1 if held.get(name) else 0, 1)
+        for name, deserved_share in deserved.items()
     ]
     return max(parts) if parts else divide(0, 1)
 

@@ -125,9 +125,9 @@ class _Taking(Generic[K]):
         if victim.job is None:
             return False
         queue = victim.job.queue
-        return self._gives_what_is_due(victim, queue) and self._leaves_due(queue, departing(victim))
+        return self._frees_excess(victim, queue) and self._leaves_deserved(queue, departing(victim))
 
-    def _gives_what_is_due(self, victim: TaskInfo, queue: str) -> bool:
+    def _frees_excess(self, victim: TaskInfo, queue: str) -> bool:
         """Whether a victim holds something of which the task's queues, below where both meet, are below their due."""
         theirs = self._view.levels(queue)
         above = [level for level in self._own[1:] if level not in theirs]
@@ -140,7 +140,7 @@ class _Taking(Generic[K]):
             return False
         return all(view.deserved(level, key) is None or is_within(view, level, key, amount) for level in above)
 
-    def _leaves_due(self, queue: str, gone: Sequence[TaskInfo]) -> bool:
+    def _leaves_deserved(self, queue: str, gone: Sequence[TaskInfo]) -> bool:
         """Whether a queue and those above it, below where both meet, still hold their due of all that goes."""
         view = self._view
         return all(
@@ -153,8 +153,8 @@ class _Taking(Generic[K]):
 
 def is_within(view: ReclaimView[K], queue: str, key: K, amount: Number) -> bool:
     """Whether a queue states what it deserves of something, and with so much more of it holds no more than that."""
-    due = view.deserved(queue, key)
-    return due is not None and view.allocated(queue, key) + amount <= due
+    deserved_share = view.deserved(queue, key)
+    return deserved_share is not None and view.allocated(queue, key) + amount <= deserved_share
 
 
 def reclaimable_of(cluster: Cluster, view: ReclaimView[K], queue: str, deserved: Iterable[K]) -> dict[K, Any]:

@@ -29,7 +29,7 @@ DURATION: Final = "replay.volsched.io/duration"
 SUBMIT: Final = "replay.volsched.io/submit"
 """The annotation with its submission, as a duration from the beginning; without it at the beginning."""
 
-_LONGEST_TOLD: Final = 64
+_LONGEST_TEXT: Final = 64
 """Characters of an annotation that a fault shows."""
 
 Workload: TypeAlias = api.Job | api.BatchJob | api.Pod
@@ -65,8 +65,8 @@ def _annotation(inventory: Inventory, found: Workload, key: str, problems: list[
     if value is None or value > most:
         document = inventory.origin[identity_of(found)]
         message = "is no duration; write it as 4h30m or 90s" if value is None else f"must be {most:.0f}s at most"
-        told = f"{shortened(text, _LONGEST_TOLD)!r} {message}"
-        problems.append(document.problem(told, f"metadata.annotations[{key}]", subject_of(found)))
+        problem = f"{shortened(text, _LONGEST_TEXT)!r} {message}"
+        problems.append(document.problem(problem, f"metadata.annotations[{key}]", subject_of(found)))
         return None
     return value
 

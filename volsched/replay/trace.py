@@ -26,7 +26,7 @@ COLUMNS: Final = (
 
 _PLAIN_RESOURCES: Final = ("cpu", "memory", "ephemeral-storage")
 _MOST_PODS: Final = 100_000
-_LONGEST_TOLD: Final = 64
+_LONGEST_TEXT: Final = 64
 """Characters of a field that a fault shows."""
 
 
@@ -137,14 +137,14 @@ class _TraceReader:
             raise _FieldFaultError("name", "is missing")
         first = self._lines.setdefault(f"{found.get('namespace') or 'default'}/{name}", line)
         if first != line:
-            raise _FieldFaultError("name", f"{_told(name)} is there already, in line {first}")
+            raise _FieldFaultError("name", f"{_shortened(name)} is there already, in line {first}")
         return name
 
     def _queue(self, found: Mapping[str, str]) -> str:
         queue = found.get("queue") or "default"
         if queue not in self._queues:
             raise _FieldFaultError(
-                "queue", f"there is no Queue {_told(queue)} among the manifests; add it to what -f names"
+                "queue", f"there is no Queue {_shortened(queue)} among the manifests; add it to what -f names"
             )
         return queue
 
@@ -179,7 +179,7 @@ def _check_quantity(name: str, text: QuantityText) -> None:
     except QuantityError as error:
         raise _FieldFaultError(name, str(error)) from error
     if amount < 0:
-        raise _FieldFaultError(name, f"{_told(str(text))} is negative")
+        raise _FieldFaultError(name, f"{_shortened(str(text))} is negative")
 
 
 def _seconds(found: Mapping[str, str], column: str, most: float) -> float:
@@ -187,9 +187,9 @@ def _seconds(found: Mapping[str, str], column: str, most: float) -> float:
     try:
         value = float(text)
     except ValueError:
-        raise _FieldFaultError(column, f"{_told(text)!r} is no number of seconds") from None
+        raise _FieldFaultError(column, f"{_shortened(text)!r} is no number of seconds") from None
     if not 0 <= value <= most:
-        raise _FieldFaultError(column, f"{_told(text)} must be a number of seconds from 0 to {most:.0f}")
+        raise _FieldFaultError(column, f"{_shortened(text)} must be a number of seconds from 0 to {most:.0f}")
     return value
 
 
@@ -200,11 +200,11 @@ def _whole(found: Mapping[str, str], column: str, *, default: int, least: int, m
     try:
         value = int(text)
     except ValueError:
-        raise _FieldFaultError(column, f"{_told(text)!r} is no whole number") from None
+        raise _FieldFaultError(column, f"{_shortened(text)!r} is no whole number") from None
     if not least <= value <= most:
-        raise _FieldFaultError(column, f"{_told(text)} must be from {least} to {most}")
+        raise _FieldFaultError(column, f"{_shortened(text)} must be from {least} to {most}")
     return value
 
 
-def _told(text: str) -> str:
-    return shortened(text, _LONGEST_TOLD)
+def _shortened(text: str) -> str:
+    return shortened(text, _LONGEST_TEXT)

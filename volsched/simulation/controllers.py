@@ -125,7 +125,7 @@ class Controllers:
                     self._group_of.setdefault(owner, found.metadata.name)
             elif isinstance(found, api.Pod):
                 self._objects.pods[found.key] = found
-                self._objects.kubelets.on_change(_with_standing(found))
+                self._objects.kubelets.on_change(_with_defaults(found))
                 self.on_change(found)
         daemons = [found for found in known if isinstance(found, api.DaemonSet)]
         running = {as_owner(found): self._missing_pods(found) for found in daemons}
@@ -233,7 +233,7 @@ class Controllers:
         if isinstance(found, api.Pod):
             if found.status.phase in FINISHED:
                 self._objects.release_claims_of(found)
-            return [self._grouped(_with_standing(found))]
+            return [self._grouped(_with_defaults(found))]
         if isinstance(found, api.PodGroup):
             self._objects.put_group(self._admitted(self._objects.groups[found.key]))
             return []
@@ -302,7 +302,7 @@ class Controllers:
         bound = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node))
         if kubelets.refusal(node, pod) is not None:
             return bound
-        started = _with_standing(msgspec.structs.replace(bound, status=api.PodStatus()))
+        started = _with_defaults(msgspec.structs.replace(bound, status=api.PodStatus()))
         kubelets.on_change(started)
         return started
 
@@ -477,7 +477,7 @@ def _with_owner(found: T, owners: Collection[Owner], named: Mapping[Owner, api.A
     return msgspec.structs.replace(found, metadata=msgspec.structs.replace(meta, owner_references=references))
 
 
-def _with_standing(pod: api.Pod) -> api.Pod:
+def _with_defaults(pod: api.Pod) -> api.Pod:
     """Give a pod the phase that it does not state: Running on a node, Pending without one."""
     if pod.status.phase:
         return pod

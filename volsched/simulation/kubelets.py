@@ -28,7 +28,7 @@ class _Kubelet:
     """The allocatable and the free amounts of one node."""
 
     def __init__(self, node: api.Node, pods: Iterable[api.Pod]) -> None:
-        self.offered = amounts(node.status.allocatable, "status.allocatable", _told_elsewhere)
+        self.offered = amounts(node.status.allocatable, "status.allocatable", _reported_elsewhere)
         self.left = dict(self.offered)
         self.ports: dict[str, tuple[HostPort, ...]] = {}
         for pod in pods:
@@ -127,7 +127,7 @@ def _predicate(name: str, message: str) -> KubeletRefusal:
     return KubeletRefusal(name, f"Predicate {name} failed: {message}")
 
 
-def _told_elsewhere(field: str, message: str) -> None:
+def _reported_elsewhere(field: str, message: str) -> None:
     """Skip an unreadable amount: the mirror reports it, and counts 0, too."""
 
 

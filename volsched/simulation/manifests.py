@@ -175,7 +175,7 @@ def _faults(found: api.ApiObject) -> Faults:
     if run is not None:
         yield from under("spec.jobTemplate", _faults(run))
         return
-    amounts = [fault for fault in quantity_faults(found) if not _is_told(found, fault)]
+    amounts = [fault for fault in quantity_faults(found) if not _is_reported(found, fault)]
     yield from amounts
     yield from _of_plugins(found, amounts)
     yield from state_faults(found)
@@ -192,7 +192,7 @@ def _of_plugins(found: api.ApiObject, amounts: Sequence[Fault]) -> Iterator[Faul
                 yield replace(fault, message=f"{fault.message} [{fault.code}]")
 
 
-def _is_told(found: api.ApiObject, fault: Fault) -> bool:
+def _is_reported(found: api.ApiObject, fault: Fault) -> bool:
     """True if the run itself reports a fault: a quota of devices counts as 0 then, in either spelling."""
     return isinstance(found, api.Queue) and FLAT in fault.field
 

@@ -38,10 +38,10 @@ DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 class VolumeController:
     """The claims and volumes of a cluster, which it keeps; ``tell`` takes what changes of them."""
 
-    def __init__(self, inventory: Inventory, tell: Callable[[Change], None]) -> None:
+    def __init__(self, inventory: Inventory, notify: Callable[[Change], None]) -> None:
         self.claims: dict[str, api.PersistentVolumeClaim] = {}
         self.volumes = {found.key: found for found in inventory.of(api.PersistentVolume)}
-        self._tell = tell
+        self._notify = notify
         self._classes = {found.key: found for found in inventory.of(api.StorageClass)}
         self._drivers = {found.key: found for found in inventory.of(api.CSIDriver)}
         self._capacities = {found.key: found for found in inventory.of(api.CSIStorageCapacity)}
@@ -67,18 +67,18 @@ class VolumeController:
         """Make a claim, unless it is there."""
         if claim.key not in self.claims:
             self._keep(self._classed(claim))
-            self._tell(Put(self.claims[claim.key]))
+            self._notify(Put(self.claims[claim.key]))
 
     def drop(self, claim: api.PersistentVolumeClaim) -> None:
         """Delete a claim, and the volume that was made for it unless its class keeps it."""
         meta = claim.metadata
         del self.claims[claim.key]
         self._unbound.pop(claim.key, None)
-        self._tell(Deleted("PersistentVolumeClaim", meta.namespace, meta.name, meta.uid))
+        self._notify(Deleted("PersistentVolumeClaim", meta.namespace, meta.name, meta.uid))
         made = self._made.pop(claim.spec.volume_name, None)
         if made is not None and self._classes[made[0]].reclaim_policy == "Delete":
             volume = self.volumes.pop(claim.spec.volume_name)
-            self._tell(Deleted("PersistentVolume", "", volume.metadata.name, volume.metadata.uid))
+            self._notify(Deleted("PersistentVolume", "", volume.metadata.name, volume.metadata.uid))
             self._use_storage(*made[:2], -made[2])
 
     def settle(self) -> None:
@@ -128,8 +128,8 @@ class VolumeController:
         shelf[:] = [info for info in shelf if info.name != volume.key]
         self.claims[claim.key], self.volumes[volume.key] = claim, volume
         self._unbound.pop(claim.key, None)
-        self._tell(Put(volume))
-        self._tell(Put(claim))
+        self._notify(Put(volume))
+        self._notify(Put(claim))
 
     # -- making volumes -----------------------------------------------------------------------------------------------
 
@@ -196,7 +196,7 @@ class VolumeController:
         classes = {found.key for found in self._classes.values() if found.provisioner == driver}
         for pool in list(self._pools(node, lambda pool: pool.storage_class_name in classes)):
             self._capacities[pool.key] = left = _less(pool, size)
-            self._tell(Put(left))
+            self._notify(Put(left))
 
     # -- classes ------------------------------------------------------------------------------------------------------
 

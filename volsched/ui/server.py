@@ -43,7 +43,7 @@ HEADERS: Final = {
 STREAM: Final = {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
 """Of events: a proxy in front hands on each as it comes."""
 
-MOST_SHOWN: Final = 500
+MOST_ROWS: Final = 500
 STREAMS_OF_ONE: Final = 32
 MOST_STREAMS: Final = 512
 """Open pages of one person, and of all."""
@@ -242,7 +242,7 @@ class Ui:
             problem = str(error) if scope.is_whole or isinstance(error, ChangeError) else "It could not be worked out."
             return self._page("what-if_result", difference=None, problem=problem, others={}, asked=asked)
         shown, others = difference_for(scope, found)
-        return self._page("what-if_result", difference=shown, problem="", others=others, asked=asked, most=MOST_SHOWN)
+        return self._page("what-if_result", difference=shown, problem="", others=others, asked=asked, most=MOST_ROWS)
 
     # -- what has changed ---------------------------------------------------------------------------------------------
 

@@ -51,8 +51,8 @@ def quota_of(annotations: Mapping[str, str]) -> CardQuota:
         return CardQuota(cards, errors=wrong)
     has_quota = states_any(annotations, CARD_QUOTA)
     kept = _at_most(guarantee, cards) if has_quota else guarantee
-    due = {card: max(deserved.get(card, 0), kept.get(card, 0)) for card in {**deserved, **kept}}
-    return CardQuota(cards, _at_most(due, cards) if has_quota else due, kept, wrong)
+    deserved_share = {card: max(deserved.get(card, 0), kept.get(card, 0)) for card in {**deserved, **kept}}
+    return CardQuota(cards, _at_most(deserved_share, cards) if has_quota else deserved_share, kept, wrong)
 
 
 def states_any(annotations: Mapping[str, str], *names: str) -> bool:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plugins.capacity_dra.report import DeviceReport
 from plugins.capacity_dra.device_quotas import DeviceQuotaRules
+from plugins.capacity_dra.report import DeviceReport
 from plugins.capacity_dra.usage import ClaimUsage
 from tests.framework.dra.worlds import asking, claim, device, device_class, exactly, first_of, part
 from tests.plugins.predicates.test_devices import using

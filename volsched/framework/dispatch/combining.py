@@ -38,16 +38,16 @@ def first_refusal(fns: Iterable[Callable[[S], Verdict | None]], subject: S) -> V
     return None
 
 
-def vote(fns: Tiered[JobVoteFn], job: JobInfo, *, tell_all: bool = False) -> tuple[bool, Verdict | None]:
+def vote(fns: Tiered[JobVoteFn], job: JobInfo, *, list_all: bool = False) -> tuple[bool, Verdict | None]:
     """Vote: a reject ends the vote, a permit ends it with its tier; without a vote: permitted.
 
-    With ``tell_all`` the first refusal also lists the refusals of later plugins, so that users see everything at once.
+    With ``list_all`` the first refusal also lists the refusals of later plugins, so that users see everything at once.
     """
     rejects: list[Ballot] = []
     for ballot in _cast(fns, job):
         if ballot.vote is Vote.REJECT:
             rejects.append(ballot)
-            if not tell_all:
+            if not list_all:
                 break
     return not rejects, _notify_all([ballot.verdict for ballot in rejects if ballot.verdict is not None])
 

@@ -195,7 +195,7 @@ class Ruleset:
 
     def enqueue_refusal(self, job: JobInfo) -> Verdict | None:
         """Return a refusal if the job is not admitted."""
-        admitted, verdict = dispatch.vote(self.of[JobEnqueueable], job, tell_all=True)
+        admitted, verdict = dispatch.vote(self.of[JobEnqueueable], job, list_all=True)
         return None if admitted else verdict or dispatch.UNEXPLAINED_REJECT
 
     def enqueued(self, job: JobInfo) -> None:
@@ -260,12 +260,12 @@ class Ruleset:
             )
         return known[together]
 
-    def is_due(self, queue: QueueInfo, task: TaskInfo) -> bool:
+    def is_within_deserved(self, queue: QueueInfo, task: TaskInfo) -> bool:
         """True if a queue with a waiting task is within its deserved share, so that the task may reclaim."""
         answers = [due.is_within(queue, task) for due in self.of[Due]]
         return True in answers and False not in answers
 
-    def reclaimable_by_due(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
+    def reclaimable_by_share(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
         """Return the candidates that the task may reclaim while all their queues keep their deserved share.
 
         The least important are asked about first. All plugins of all tiers have to agree: only for the minimum of a job

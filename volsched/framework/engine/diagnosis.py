@@ -93,6 +93,6 @@ class Diagnosis:
             verdict = ask_predicate(predicate, task, self._nodes.cluster.rows[rows[place]])
             if count > DETAILED and verdict is not None:
                 found.add(verdict.message, int(count), verdict.plugin)
-        told = counts[of_row] > DETAILED
-        undecided[rows[told]] = False
-        return rows[~told]
+        detailed = counts[of_row] > DETAILED
+        undecided[rows[detailed]] = False
+        return rows[~detailed]

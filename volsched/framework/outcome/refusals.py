@@ -78,8 +78,8 @@ class Refusals:
         message = within(self._cluster, job.namespace, condition.message)
         condition = replace(condition, message=message)
         self.unschedulable[job.key] = any(c.type == condition.type and c.status == "True" for c in job.conditions)
-        is_told = job.refusal is not None and job.refusal.step is not Step.OVERUSED
-        if condition not in job.conditions and not is_told:
+        is_reported = job.refusal is not None and job.refusal.step is not Step.OVERUSED
+        if condition not in job.conditions and not is_reported:
             self._record_event(about_group(job, "Warning", condition.type, condition.message))
         self.set_conditions(job, with_condition(job.conditions, condition))
 

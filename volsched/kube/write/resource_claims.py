@@ -107,7 +107,7 @@ class ResourceClaims:
         async with self._turn(write, step):
             await self._persistently(write, step)
             if write.made is not None:
-                await self._tell_pod(write.made, step)
+                await self._report_claim(write.made, step)
 
     async def withdraw(self, step: Bind) -> None:
         """Take this pod's reservations back; what cannot be taken back is left to Kubernetes' own controller."""
@@ -266,14 +266,14 @@ class ResourceClaims:
             raise PrebindError(f"resourceclaim {write.claim} is there already, and was not made for this attempt")
         return claim
 
-    async def _tell_pod(self, made: ExtendedClaim, step: Bind) -> None:
+    async def _report_claim(self, made: ExtendedClaim, step: Bind) -> None:
         """Write the requests of the claim by container into the pod's status: the kubelet reads them there."""
         mappings = [
             {"containerName": container, "resourceName": resource, "requestName": request}
             for container, resource, request in made.mappings
         ]
-        told = {"resourceClaimName": made.name, "requestMappings": mappings}
-        body = {"metadata": {"uid": step.uid}, "status": {"extendedResourceClaimStatus": told}}
+        status = {"resourceClaimName": made.name, "requestMappings": mappings}
+        body = {"metadata": {"uid": step.uid}, "status": {"extendedResourceClaimStatus": status}}
         pod = f"/api/v1/namespaces/{path_segment(step.namespace)}/pods/{path_segment(step.name)}/status"
         backoff = Backoff(0.05, 5.0)
         while True:

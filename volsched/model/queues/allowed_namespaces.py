@@ -21,7 +21,7 @@ from volsched.model.values import json_text
 ALLOWED_NAMESPACES: Final = "volsched.io/allowed-namespaces"
 FIELD: Final = f"metadata.annotations[{ALLOWED_NAMESPACES}]"
 
-NAMES_TOLD: Final = 10
+MOST_NAMES: Final = 10
 """Namespaces that a refusal names; the rest is a number."""
 
 _LONGEST_SELECTOR: Final = 300
@@ -54,8 +54,8 @@ class AllowedNamespaces(msgspec.Struct, frozen=True, gc=False):
         if not self.names:
             return f"namespaces with labels {shortened(str(self.selector), _LONGEST_SELECTOR)}"
         named = sorted(self.names)
-        more = f" and {len(named) - NAMES_TOLD} more" if len(named) > NAMES_TOLD else ""
-        return f"namespace{'s' if len(named) > 1 else ''} {', '.join(named[:NAMES_TOLD])}{more}"
+        more = f" and {len(named) - MOST_NAMES} more" if len(named) > MOST_NAMES else ""
+        return f"namespace{'s' if len(named) > 1 else ''} {', '.join(named[:MOST_NAMES])}{more}"
 
 
 def allowed_in(annotations: Mapping[str, str]) -> AllowedNamespaces | None:

@@ -17,7 +17,7 @@ from volsched.model.values.duration import seconds_of
 from volsched.model.waiting_time import agreed_waiting_time
 
 
-class DueJobs(Observer):
+class LongWaitingJobs(Observer):
     """Jobs by when they are due; those whose time has come are kept until they are looked at and are too small.
 
     ``after`` is ``reserve.after`` and ``agreed`` what the plugin sla agrees, in seconds. Only administrators shorten
@@ -101,5 +101,5 @@ class DueJobs(Observer):
 
     def _waits(self, key: str) -> bool:
         """Whether a job waits that could be promised nodes."""
-        ledger = self._cluster.queue_cache
-        return key in ledger.jobs and (key in ledger.unadmitted or key in ledger.waiting)
+        cache = self._cluster.queue_cache
+        return key in cache.jobs and (key in cache.unadmitted or key in cache.waiting)

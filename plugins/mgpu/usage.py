@@ -170,7 +170,7 @@ class Requests:
         return found
 
 
-class CardLedger(Observer):
+class NodeCardUsage(Observer):
     """The accounts of all nodes with cards; they follow every move of a pod that wants cards.
 
     ``changed`` are the names of nodes whose account changed since somebody took them.
