@@ -115,7 +115,7 @@ class _Room:
             accumulate(self._held, reserved_by(job), 1)
 
     def covers(self, refusal: Verdict, known: Callable[[str], object]) -> bool:
-        """Whether that is as much as is short; a resource that is not known always passes."""
+        """True if that is as much as is short. A resource that is not known always passes."""
         return all(
             short.requested + short.used - self._held.get(short.resource, 0) <= short.limit
             for short in refusal.shortfalls
@@ -163,7 +163,7 @@ class AfterPreemption:
         self._turns.end(self.left_out)
 
     def _room(self, asks: Hashable, job: JobInfo) -> _Room | None:
-        """Return what the pods hold that may be evicted for a job; None if it has to wait for a look at them."""
+        """Return what the pods hold that may be evicted for a job, or None if it has to wait for a look at them."""
         if asks not in self._rooms and self._has_turn(job):
             victims, at_most = self._victims(job), self._at_most_of(job.queue)
             self._rooms[asks] = at_most if len(victims) == len(at_most.pods) else self._make_room(victims)
@@ -174,7 +174,7 @@ class AfterPreemption:
         return _Room(victims)
 
     def _has_turn(self, job: JobInfo) -> bool:
-        """Whether a job may be looked at in this session."""
+        """True if a job may be looked at in this session."""
         if self._looks >= LOOKS or job.key in self._passed_over:
             return False
         self._turns.had.add(job.key)

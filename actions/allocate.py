@@ -148,7 +148,7 @@ class _Allocation:
                 pass
 
     def _go_on(self, queue: QueueInfo, attempt: Attempt) -> bool:
-        """Place what makes the job ready, and commit it; return whether there is more to place."""
+        """Place what makes the job ready, and commit it. Return whether there is more to place."""
         session, job = self._session, attempt.job
         attempt.moved = False
         statement = self._place(queue, attempt)
@@ -165,7 +165,7 @@ class _Allocation:
         return statement is not None and bool(attempt.tasks)
 
     def _place(self, queue: QueueInfo, attempt: Attempt) -> Statement | None:
-        """Place a job; one for which room is kept by quotas that people set: its share was settled before."""
+        """Place a job. One for which room is kept by quotas that people set: its share was settled before."""
         if not self._lost.kept or not self._lost.has_room(attempt.job):
             return place(self._session, queue, attempt)
         with self._session.shares_settled():
@@ -201,5 +201,5 @@ def _promised(session: Session) -> dict[JobInfo, list[TaskInfo]]:
 
 
 def _helped_by_placements(job: JobInfo) -> bool:
-    """Whether another pod's placement could let this job in: pod affinity and spread can be met that way."""
+    """True if another pod's placement could let this job in: pod affinity and spread can be met that way."""
     return any(task.template.affinity or task.template.spread for task in job.waiting.values())

@@ -48,7 +48,7 @@ class EnqueueAction:
         self._timeout = arguments[RESERVATION_TIMEOUT] or math.inf
 
     def execute(self, session: Session) -> None:
-        """Take the best job of the best queue until all were asked once; last, those whose admission has ended."""
+        """Take the best job of the best queue until all were asked once. Last, those whose admission has ended."""
         Releases.of(session).times.timeout = self._timeout
         jobs, turn = _unadmitted(session), session.admission_turn
         if not jobs:
@@ -91,12 +91,12 @@ class EnqueueAction:
 
 
 def _has_room(session: Session, job: JobInfo) -> bool:
-    """Whether allocate keeps room for a gang that has lost pods: it was admitted before."""
+    """True if allocate keeps room for a gang that has lost pods: it was admitted before."""
     return "allocate" in session.configuration.actions and LostRooms.of(session).has_room(job)
 
 
 def _after_preemption(session: Session) -> AfterPreemption | None:
-    """Return the answers for jobs for which eviction could make room; None where no action evicts."""
+    """Return the answers for jobs for which eviction could make room, or None where no action evicts."""
     if not _EVICTING & set(session.configuration.actions):
         return None
     from actions.after_preemption import AfterPreemption  # noqa: PLC0415 - simple configurations search no victims

@@ -49,7 +49,7 @@ def what_holds_up(job: JobInfo) -> ConditionReason:
 
 
 def _enough_without(job: JobInfo, kept: Sequence[TaskInfo]) -> bool:
-    """Whether a gang has its minimum of members, and each role its own, beside those that are kept from starting."""
+    """True if a gang has its minimum of members, and each role its own, beside those that are kept from starting."""
     if job.valid_count - len(kept) < job.spec.min_available:
         return False
     return job.roles_valid({task.uid for task in kept})

@@ -72,7 +72,7 @@ class PreemptAction:
                 heap.push(job)
 
     def _make_room(self, session: Session, queue: QueueInfo, job: JobInfo, tasks: list[TaskInfo]) -> bool:
-        """Make room for a job's tasks as a gang; whether there is more to be made."""
+        """Make room for a job's tasks as a gang. Return True if there is more to be made."""
         if not may_preempt(job):
             return False
         if not self._finds_domain(session, queue, job, tasks):
@@ -88,7 +88,10 @@ class PreemptAction:
         return made
 
     def _finds_domain(self, session: Session, queue: QueueInfo, job: JobInfo, tasks: list[TaskInfo]) -> bool:
-        """Pin a group with a topology key to the domain where the fewest have to go for it; whether there is one."""
+        """Pin a group with a topology key to the domain where the fewest have to go for it.
+
+        Return True if there is one.
+        """
         topology = Topology.of(session)
         if job.spec.native is None or not job.spec.native.topology_key or topology.is_settled(job):
             return True
@@ -114,7 +117,7 @@ class PreemptAction:
     def _feed(
         self, session: Session, statement: Statement, queue: QueueInfo, job: JobInfo, tasks: list[TaskInfo]
     ) -> bool:
-        """Make room for a job's tasks until it starves no more; whether the last one that was tried got some."""
+        """Make room for a job's tasks until it starves no more. Return True if the last one that was tried got some."""
         made = False
         while tasks and session.is_starving(job):
             task = tasks.pop()
@@ -165,7 +168,7 @@ class PreemptAction:
 
 
 def _can_start(session: Session, job: JobInfo) -> bool:
-    """Whether a job has, or was promised, what it starts with.
+    """True if a job has, or was promised, what it starts with.
 
     Members that ask for nothing count as if they had room (as with Volcano), but not where they were tried in vain.
     """

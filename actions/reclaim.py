@@ -1,4 +1,4 @@
-"""reclaim: a queue below its due takes room back from queues above theirs.
+"""reclaim: a queue below its deserved share takes room back from queues above theirs.
 
 First a job's minimum, as a gang. Then task by task, as long as the queue holds no more than it deserves with the task.
 """
@@ -60,7 +60,7 @@ class ReclaimAction:
         note_searched(session, jobs)
 
     def _reclaim(self, session: Session, queue: QueueInfo, job: JobInfo, left: dict[str, list[TaskInfo]]) -> bool:
-        """Take room for what a job starts with, or for one task more; whether there is more to be taken."""
+        """Take room for what a job starts with, or for one task more. Return True if there is more to be taken."""
         if job.key not in left:
             left[job.key] = preemptors(session, job)
         tasks = left[job.key]
@@ -69,7 +69,7 @@ class ReclaimAction:
         return session.may_wait(job) and self._reclaim_one_more(session, queue, tasks)
 
     def _reclaim_minimum(self, session: Session, queue: QueueInfo, job: JobInfo, tasks: list[TaskInfo]) -> bool:
-        """Take room for the tasks of a job as a gang; whether it has it, and more tasks."""
+        """Take room for the tasks of a job as a gang. Return True if it has it, and more tasks."""
         statement = session.statement()
         while tasks and session.is_starving(job):
             self._take_room(session, statement, queue, tasks.pop())
@@ -80,7 +80,9 @@ class ReclaimAction:
         return bool(tasks)
 
     def _reclaim_one_more(self, session: Session, queue: QueueInfo, tasks: list[TaskInfo]) -> bool:
-        """Take room for the next task with which the queue has no more than its due; whether there are more tasks.
+        """Take room for the next task with which the queue has no more than its deserved share.
+
+        Return True if there are more tasks.
 
         Tasks that are equal to one for which there is nothing to be had are passed over.
         """
@@ -137,12 +139,12 @@ class ReclaimAction:
 
 
 def _has_room(session: Session, queue: QueueInfo, task: TaskInfo) -> bool:
-    """Whether a task can be placed without anybody going for it, or once those have gone who are leaving anyway."""
+    """True if a task can be placed without anybody going for it, or once those have gone who are leaving anyway."""
     return session.allocatable_refusal(queue, task) is None and session.engine.best(task) is not None
 
 
 def _is_more_deserved(session: Session, job: JobInfo) -> bool:
-    """Whether a job waits to place a task with which its queue would hold no more than it deserves."""
+    """True if a job waits to place a task with which its queue would hold no more than it deserves."""
     queue, asked = session.queues[job.queue], set[int]()
     for task in job.schedulable():
         if task.template.id not in asked and session.is_within_deserved(queue, task):

@@ -75,7 +75,7 @@ def last_first(session: Session, tasks: Iterable[TaskInfo]) -> list[TaskInfo]:
 
 
 def is_busy(task: TaskInfo) -> bool:
-    """Whether a task asks for anything beside a pod slot; one that does not is idle."""
+    """True if a task asks for anything beside a pod slot. One that does not is idle."""
     return not task.template.best_effort
 
 
@@ -92,7 +92,7 @@ def considered(session: Session, jobs: Iterable[JobInfo], also: Iterable[JobInfo
 
 
 def is_complete(session: Session, job: JobInfo) -> bool:
-    """Whether a job can be looked at; if not, it is told why and left alone until something has changed."""
+    """True if a job can be looked at; if not, it is told why and left alone until something has changed."""
     cluster = session.cluster
     with session.about(job):
         refusal = closed_queue(cluster.queues[job.queue], Step.ALLOCATABLE) or session.invalidity(job)
@@ -110,7 +110,7 @@ def is_complete(session: Session, job: JobInfo) -> bool:
 
 
 def settle_minimum(session: Session, job: JobInfo) -> bool:
-    """Whether a native group has the members that it starts with; what these ask for its queue must have.
+    """True if a native group has the members that it starts with. What these ask for its queue must have.
 
     One that has a member on a node was admitted before: that is all the memory there is.
     """

@@ -140,7 +140,7 @@ class Scheduler:
         self._follow()
 
     def reconfigure(self, profile: Profile) -> None:
-        """Use another configuration from the next cycle on; everything derived from the old one is dropped."""
+        """Use another configuration from the next cycle on. Everything derived from the old one is dropped."""
         self._accounts.drop()
         self._use(profile)
         self.engine = self._make_engine(self.mirror.cluster)
@@ -255,7 +255,7 @@ class Scheduler:
                 durations[action.name] = self._clock.elapsed() - before
 
     def _rebuild_lost(self) -> list[Exception]:
-        """Make the accounts again that failed over a change between sessions; return the failures."""
+        """Make the accounts again that failed over a change between sessions. Return the failures."""
         lost = list(self.mirror.cluster.observers.lost.values())
         if lost and not self._bounds.contains_faults:
             raise lost[0]

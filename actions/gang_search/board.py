@@ -26,7 +26,7 @@ class Steps:
         self.taken = 0
 
     def take(self) -> None:
-        """Take one step; raises OutOfStepsError when none is left."""
+        """Take one step. Raises OutOfStepsError when none is left."""
         if self.left <= 0:
             raise OutOfStepsError
         self.left -= 1
@@ -75,11 +75,11 @@ class Board:
         return nodes if within is None else [node for node in nodes if node.row in within]
 
     def can_go(self, task: TaskInfo, node: NodeInfo) -> bool:
-        """Whether a member can go on a node as things are."""
+        """True if a member can go on a node as things are."""
         return self.session.fits_now(task, node) and self._may_start(task)
 
     def is_kept_from_afar(self, task: TaskInfo, node: NodeInfo) -> bool:
-        """Whether more than what is on a node keeps a member away: its queue, or a rule about other nodes' pods."""
+        """True if more than what is on a node keeps a member away: its queue, or a rule about other nodes' pods."""
         return self.session.engine.refused_from_afar(task, node) or not self._may_start(task)
 
     def _may_start(self, task: TaskInfo) -> bool:
@@ -89,7 +89,7 @@ class Board:
     # -- moves --------------------------------------------------------------------------------------------------------
 
     def put(self, task: TaskInfo, node: NodeInfo) -> bool:
-        """Put a member on a node; whether all plugins agree."""
+        """Put a member on a node. Return True if all plugins agree."""
         self.steps.take()
         session = self.session
         if session.on_placed is not None:
@@ -101,7 +101,7 @@ class Board:
         return True
 
     def take_off(self, task: TaskInfo) -> NodeInfo:
-        """Take a member off its node; return the node."""
+        """Take a member off its node. Return the node."""
         self.steps.take()
         node = self.placed.pop(task)
         self.on[node.row].remove(task)
@@ -116,5 +116,5 @@ class Board:
         self.replaced.clear()
 
     def put_all(self, placements: Iterable[Placement]) -> bool:
-        """Put members on nodes; whether all are there."""
+        """Put members on nodes. Return True if all are there."""
         return all(self.put(task, node) for task, node in placements)

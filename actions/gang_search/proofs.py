@@ -170,7 +170,7 @@ def _path(
 
 
 def may_fit_within(session: Session, wanted: Wanted, kinds: Sequence[Kind], domain: Domain) -> bool:
-    """Whether kinds may fit into a topology domain; where some members need not start that is not told beforehand."""
+    """True if kinds may fit into a topology domain. Where some members need not start that is not told beforehand."""
     if wanted.spares:
         return True
     homes = {id(k): domain.nodes if k.waits else [n for n in k.homes if n.row in domain.rows] for k in kinds}

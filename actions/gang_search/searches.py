@@ -164,7 +164,7 @@ class Searches:
     # -- the budget ---------------------------------------------------------------------------------------------------
 
     def _may_begin(self, namespace: str) -> bool:
-        """Whether a namespace may begin another search."""
+        """True if a namespace may begin another search."""
         if self.left <= 0:
             return False
         if self.is_late:
@@ -183,7 +183,7 @@ class Searches:
             self.due = {other for other in self.due if other != namespace}
 
     def _skip(self, job: JobInfo) -> tuple[None, str]:
-        """Put a gang off; it is searched for later in this session, or in the next one."""
+        """Put a gang off. It is searched for later in this session, or in the next one."""
         self.put_off.jobs[job.key] = job
         return None, f"a placement for all of it is searched for in the next session ({STEPS_PER_SESSION})"
 

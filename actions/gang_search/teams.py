@@ -18,14 +18,14 @@ from volsched.model.selectors import NAMESPACE_NAME
 
 
 class Team(NamedTuple):
-    """Kinds of members that have to be in one domain of a topology key; ``first`` is of those that may come first."""
+    """Kinds of members that have to be in one domain of a topology key. ``first`` is of those that may come first."""
 
     key: str
     first: Kind
     kinds: list[Kind]
 
     def has(self, kind: Kind) -> bool:
-        """Whether members of a kind are in the team."""
+        """True if members of a kind are in the team."""
         return any(kind is other for other in self.kinds)
 
 

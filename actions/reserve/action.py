@@ -213,7 +213,7 @@ class ReserveAction:
             self._report(session, book, reservation)
 
     def _start(self, session: Session, book: Book, reservation: Reservation) -> bool:
-        """Try a job before the queues have their turns; whether it has what it needs."""
+        """Try a job before the queues have their turns. Return True if it has what it needs."""
         is_settled = reservation.is_settled(session.now)
         if reservation.tried_at == (session.clocks.requeue_generation, is_settled) and not reservation.stale:
             return False
@@ -260,7 +260,7 @@ class ReserveAction:
             session.set_conditions(job, paused(job, pause.until, pause.seconds))
 
     def _replan(self, session: Session, book: Book, reservation: Reservation) -> None:
-        """Find the start anew; other nodes are taken only if the job starts earlier there.
+        """Find the start anew. Other nodes are taken only if the job starts earlier there.
 
         What was read from a PodGroup stays on its nodes at first: others may be free only because the promises that
         were made in the same session had not all been written.
@@ -386,7 +386,7 @@ class ReserveAction:
         return ended
 
     def _has_place(self, job: JobInfo, plan: ReservationPlan, kept: list[Reservation]) -> bool:
-        """Whether a job may be promised nodes beside those that have a promise."""
+        """True if a job may be promised nodes beside those that have a promise."""
         drains = sum(1 for reservation in kept if reservation.start is None)
         if len(kept) >= self._jobs or (plan.start is None and drains >= self._drains):
             return False
@@ -395,21 +395,21 @@ class ReserveAction:
         return not kept or job.queue not in {reservation.job.queue for reservation in kept}
 
     def _is_within_share(self, plan: ReservationPlan, others: list[Reservation]) -> bool:
-        """Whether drains hold no more than their part of the nodes that they could use; one alone may hold more."""
+        """True if drains hold no more than their part of the nodes that they could use. One alone may hold more."""
         drains = [reservation for reservation in others if reservation.start is None]
         held = {*plan.nodes, *(name for reservation in drains for name in reservation.nodes)}
         usable = plan.usable.union(*(reservation.usable for reservation in drains))
         return not drains or len(held) <= self._share * len(usable)
 
     def _is_large(self, session: Session, long_waiting: LongWaitingJobs, job: JobInfo) -> bool:
-        """Whether a job needs more nodes than jobs do that find a place by themselves; others are looked at no more."""
+        """True if a job needs more nodes than jobs do that find a place by themselves. Others are looked at no more."""
         large: bool = _nodes_needed(session, job) > self._min_nodes
         if not large:
             long_waiting.leave(job.key)
         return large
 
     def _let_in(self, session: Session, job: JobInfo) -> None:
-        """Admit a job that the cluster is too full for, as nodes are to be held for it; its queue's quota counts."""
+        """Admit a job that the cluster is too full for, as nodes are to be held for it. Its queue's quota counts."""
         cluster = session.cluster
         queue = cluster.queues.get(job.queue)
         if job.key not in cluster.queue_cache.unadmitted or not job.spec.has_group or job.blocked or queue is None:
@@ -475,7 +475,7 @@ def _lost(session: Session, reservation: Reservation) -> str | None:
 
 
 def _is_within_quota(session: Session, book: Book, job: JobInfo, plan: ReservationPlan) -> bool:
-    """Whether a queue may hold a job beside what it holds and was promised; a promise settles the queue's share."""
+    """True if a queue may hold a job beside what it holds and was promised; a promise settles the queue's share."""
     beside = charged_beside(session, book, job)
     if job.key not in book.kept:
         return quota_lets(session, plan.placements, job.queue, beside)

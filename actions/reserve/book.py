@@ -69,7 +69,7 @@ class Reservation:
     restored: bool = False
 
     def is_settled(self, now: float) -> bool:
-        """Whether the start that the job was told has come: its queue's share was settled for then.
+        """True if the start that the job was told has come: its queue's share was settled for then.
 
         Shares follow what other queues ask for; what they ask for after the promise does not break it. A job whose
         start was not known had its share when it was promised the nodes.
@@ -182,7 +182,7 @@ class Book(Observer):
     # -- who may go where ---------------------------------------------------------------------------------------------
 
     def closed_to(self, task: TaskInfo) -> tuple[str, ...] | None:
-        """Return whose nodes a task may not have; None when there are none."""
+        """Return whose nodes a task may not have, or None when there are none."""
         if not self.kept or self._shares(task):
             return None
         return self._closed(task)
@@ -199,7 +199,7 @@ class Book(Observer):
         return found or None
 
     def _shares(self, task: TaskInfo) -> bool:
-        """Whether there is a held node that could hold both a task and those for whom it is held, were it empty."""
+        """True if there is a held node that could hold both a task and those for whom it is held, were it empty."""
         if self._shared_at != self.version:
             self._shared.clear()
             self._shared_at = self.version
@@ -221,7 +221,7 @@ class Book(Observer):
         return all(room[column] - needs.get(column, 0) >= amount for column, amount in request)
 
     def _has_room_for_both(self, task: TaskInfo, name: str, reservation: Reservation) -> bool:
-        """Whether a node has room for a task and, at the start, for those for whom it is held.
+        """True if a node has room for a task and, at the start, for those for whom it is held.
 
         Where the start is not known, it has to be there already.
         """
@@ -237,7 +237,7 @@ class Book(Observer):
         return self._is_beside(self._cluster.columns.request(task.template), room, needs)
 
     def may_enter(self, task: TaskInfo, reservation: Reservation) -> bool:
-        """Whether a task may have whatever is held: it is the job's own, more important, or over by the start."""
+        """True if a task may have whatever is held: it is the job's own, more important, or over by the start."""
         if task.job is reservation.job or task.eviction_priority > reservation.priority:
             return True
         if reservation.start is None:

@@ -24,7 +24,7 @@ def declared(task: TaskInfo, queue: Mapping[str, str], default: float) -> float 
 
 
 def annotated(task: TaskInfo) -> float | None:
-    """Return the seconds that a pod or its PodGroup declares; None when neither does."""
+    """Return the seconds that a pod or its PodGroup declares, or None when neither does."""
     text = task.spec.annotations.get(EXPECTED_DURATION)
     if text is None and task.job is not None:
         text = task.job.spec.annotations.get(EXPECTED_DURATION)

@@ -18,7 +18,7 @@ from volsched.model.waiting_time import agreed_waiting_time
 
 
 class LongWaitingJobs(Observer):
-    """Jobs by when they are due; those whose time has come are kept until they are looked at and are too small.
+    """Jobs by when they are due. Those whose time has come are kept until they are looked at and are too small.
 
     ``after`` is ``reserve.after`` and ``agreed`` what the plugin sla agrees, in seconds. Only administrators shorten
     these, by an annotation of the Queue: what a PodGroup states below them counts as they do (*ours*).
@@ -100,6 +100,6 @@ class LongWaitingJobs(Observer):
         return self._times.get(key) == time and key not in self._come and self._waits(key)
 
     def _waits(self, key: str) -> bool:
-        """Whether a job waits that could be promised nodes."""
+        """True if a job waits that could be promised nodes."""
         cache = self._cluster.queue_cache
         return key in cache.jobs and (key in cache.unadmitted or key in cache.waiting)

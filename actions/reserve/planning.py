@@ -82,7 +82,7 @@ class Planner:
         self._ends = {node.name: self._ends_on(node) for node in self._nodes}
 
     def plan(self, only: Container[str] | None = None) -> ReservationPlan | None:
-        """Return the earliest start, on nodes of these names alone if so asked; None when there never will be room.
+        """Return the earliest start, on nodes of these names alone if so asked, or None when there never will be room.
 
         The members of a group that has a topology key go to nodes of one domain: the domain is chosen first.
         """
@@ -145,7 +145,7 @@ class Planner:
         return room
 
     def _ends_on(self, node: NodeInfo) -> list[tuple[float, TaskInfo]]:
-        """When pods there end; those that stay for as long as the node does, as DaemonSets', are not among them."""
+        """When pods there end. Those that stay for as long as the node does, as DaemonSets', are not among them."""
         tasks = node.tasks.values()
         holding = [
             t for t in tasks if t.status is not TaskStatus.PIPELINED and (t.spec.is_managed or self._end(t) < math.inf)

@@ -22,7 +22,7 @@ Where: TypeAlias = Mapping[str, bool]
 
 
 def can_go(victim: TaskInfo) -> bool:
-    """Whether a task's pod may be evicted at all."""
+    """True if a task's pod may be evicted at all."""
     return victim.status in EVICTABLE and victim.spec.preemptable and victim.job is not None
 
 
@@ -42,7 +42,7 @@ def _note(found: dict[str, bool], victim: TaskInfo) -> None:
 
 
 class CandidateNodes:
-    """The nodes on which each queue has pods that may be evicted; looked up once an action needs them.
+    """The nodes on which each queue has pods that may be evicted. Looked up once an action needs them.
 
     Equal tasks get the same nodes while nothing moves: thousands may wait for which no pod may be evicted.
     """
@@ -54,7 +54,7 @@ class CandidateNodes:
         self._latest: Latest[Found] = Latest(session.cluster)
 
     def once(self, task: TaskInfo, where: Where, look: Callable[[], Found]) -> Found:
-        """What a look at the nodes finds; the latest find again, when the next task is like the one before."""
+        """What a look at the nodes finds. The latest find again, when the next task is like the one before."""
         if not self._session.depends_on_template(task):
             return look()
         return self._latest.once((task.template.id, task.queue, where), look)

@@ -178,7 +178,7 @@ class VictimSearch:
         return nodes, [(node, score) for node, score in nodes if self._is_worth_a_try(node)]
 
     def _is_worth_a_try(self, node: NodeInfo) -> bool:
-        """Whether there can be candidates on a node, or room without anybody going."""
+        """True if there can be candidates on a node, or room without anybody going."""
         if node.name in self.where:
             return True
         if self.needs_candidates:
@@ -285,7 +285,7 @@ class VictimSearch:
             yield replace(plan, tried=tried)
 
     def _victims_by(self, plan: VictimPlan) -> list[TaskInfo] | None:
-        """Return who would go for the task by a plan; None when it makes no room."""
+        """Return who would go for the task by a plan, or None when it makes no room."""
         start = self.statement.checkpoint()
         if not self._make_room(plan):
             return None
@@ -306,7 +306,7 @@ class VictimSearch:
             return self._clear(node, plan.tried) or self._fail(self._why_not(plan, enough=True))
 
     def _terminating_make_room(self, node: NodeInfo) -> bool:
-        """Whether those who are leaving count as gone: the slots of a full node are theirs until then."""
+        """True if those who are leaving count as gone: the slots of a full node are theirs until then."""
         return bool(promised(self.session, node)) or node.releasing[PODS] > 0
 
     def _clear(self, node: NodeInfo, tried: Sequence[TaskInfo]) -> bool:
@@ -410,7 +410,7 @@ class VictimSearch:
         return f"{of_queue(task.queue)} (priority {task.eviction_priority})"
 
     def _may_all_go(self, together: list[TaskInfo]) -> bool:
-        """Whether all of these may go as things are now, those that went before counted as gone."""
+        """True if all of these may go as things are now, those that went before counted as gone."""
         if not all(map(self.may_go, together)) or len(self.lawful(self.task, together)) < len(together):
             return False
         return not self._keeping or not by_budget(self.session, together)[1]
@@ -456,7 +456,7 @@ def _importance(task: TaskInfo) -> str:
 
 
 def _waits_on_terminating(session: Session, task: TaskInfo) -> bool:
-    """Whether less important pods are leaving the node that the task is nominated to: then room is on its way."""
+    """True if less important pods are leaving the node that the task is nominated to: then room is on its way."""
     node = session.nodes.get(task.nominated) if task.nominated else None
     if node is None:
         return False
@@ -465,7 +465,7 @@ def _waits_on_terminating(session: Session, task: TaskInfo) -> bool:
 
 
 def _is_left_to_backfill(session: Session, task: TaskInfo) -> bool:
-    """Whether a task that asks for nothing has room, which backfill finds, or no action would place it anyway."""
+    """True if a task that asks for nothing has room, which backfill finds, or no action would place it anyway."""
     return "backfill" not in session.configuration.actions or session.engine.best(task) is not None
 
 
@@ -496,7 +496,7 @@ def _keep_explanations(session: Session) -> None:
 
 
 def _explains(before: Verdict, now: Verdict) -> bool:
-    """Whether a refusal is another one with what eviction added to it."""
+    """True if a refusal is another one with what eviction added to it."""
     added = before.message.removeprefix(now.message).lstrip("; ")
     return added.startswith(_LABELS) and msgspec.structs.replace(before, message=now.message) == now
 

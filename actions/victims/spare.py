@@ -82,7 +82,7 @@ def _evict(statement: Statement, evictions: Iterable[Operation]) -> None:
 def _place_all(
     session: Session, statement: Statement, queue: QueueInfo, tasks: Sequence[TaskInfo], evictions: Iterable[Operation]
 ) -> bool:
-    """Whether all tasks find room when just these have gone."""
+    """True if all tasks find room when just these have gone."""
     _evict(statement, evictions)
     for task in tasks:
         node = session.engine.best(task) if session.allocatable_refusal(queue, task) is None else None

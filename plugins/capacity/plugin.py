@@ -31,7 +31,7 @@ ANCESTORS: Final = "ancestorReclaimLevel"
 LIMIT: Final = Series(
     "volsched_queue_limit", "The most that the plugin capacity lets the queue hold", ("queue", "resource")
 )
-"""In cores, bytes and whole devices; what is not limited is left out."""
+"""In cores, bytes and whole devices. What is not limited is left out."""
 
 
 class CapacityPlugin:
@@ -68,7 +68,7 @@ class CapacityPlugin:
         )
 
     def _quotas(self, registrar: Registrar) -> CapacityQuotas:
-        """Return the quotas as the cluster is now; tell what cannot be kept."""
+        """Return the quotas as the cluster is now. Tell what cannot be kept."""
         above = registrar.checks_ancestors
         usage = registrar.account(f"{NAME}.held", lambda cluster: QueueUsageObserver(cluster, above=above))
         demand = demands_of(registrar, above=above)

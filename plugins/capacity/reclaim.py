@@ -25,7 +25,7 @@ class Reclaim:
         self._ancestors = ancestors
 
     def may_take_room(self, queue: QueueInfo, tasks: Sequence[TaskInfo]) -> bool:
-        """Whether an open queue may have these tasks, and has so much due of some resource that they ask for.
+        """True if an open queue may have these tasks, and has so much due of some resource that they ask for.
 
         Where it deserves none of these, other plugins answer for what else it deserves (devices).
         """
@@ -64,7 +64,7 @@ class Reclaim:
         return any(held.get(name, 0) + amount <= deserved.get(name, 0) for name, amount in request.items())
 
     def victims(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
-        """Candidates that may go, each counted as gone for the next; the least important are asked first."""
+        """Candidates that may go, each counted as gone for the next. The least important are asked first."""
         return self._chosen(task, candidates, self._may_go)
 
     def victims_by_share(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
@@ -100,7 +100,7 @@ class Reclaim:
         )
 
     def _are_both_without_deserved(self, own: str, task: TaskInfo, queue: str, victim: TaskInfo) -> bool:
-        """Whether neither queue deserves anything of what its pod asks for, and a queue near above is the same."""
+        """True if neither queue deserves anything of what its pod asks for, and a queue near above is the same."""
         near = set(self._near(own)) & set(self._near(queue))
         requests = victim.template.request, task.template.request
         return bool(near) and not self._deserves_any(queue, requests[0]) and not self._deserves_any(own, requests[1])
@@ -133,7 +133,7 @@ class _UsageLeft:
         self._remaining.leave(self._levels(victim), victim)
 
     def keep_guarantees(self, victim: TaskInfo) -> bool:
-        """Whether the queues that lose a victim would still hold all that they are guaranteed."""
+        """True if the queues that lose a victim would still hold all that they are guaranteed."""
         gone = request_with_slot(victim)
         return all(
             self._remaining.of(level).get(name, 0) - gone.get(name, 0) >= amount
@@ -142,7 +142,7 @@ class _UsageLeft:
         )
 
     def keeps_deserved(self, victim: TaskInfo) -> bool:
-        """Whether the queues that lose a victim would still hold what they deserve of all that it holds."""
+        """True if the queues that lose a victim would still hold what they deserve of all that it holds."""
         return all(
             self._remaining.of(level).get(name, 0) - victim.template.request[name] >= amount
             for level in self._levels(victim)

@@ -58,7 +58,7 @@ _MOST_KNOWN: Final = 10_000
 
 
 class CardRules(QueueQuotas[QueueLimit, Dimension, int]):
-    """Reads usage and demands; keeps nothing but counts of refusals and verdicts that may be given again."""
+    """Reads usage and demands. Keeps nothing but counts of refusals and verdicts that may be given again."""
 
     name: ClassVar[str] = NAME
     without_minimum: Ballot = PERMIT
@@ -96,7 +96,7 @@ class CardRules(QueueQuotas[QueueLimit, Dimension, int]):
     # -- amounts ------------------------------------------------------------------------------------------------------
 
     def is_parent(self, queue: str) -> bool:
-        """Whether in a hierarchy a queue has others below it, and so takes no work itself."""
+        """True if in a hierarchy a queue has others below it, and so takes no work itself."""
         return self._usage.limits.is_hierarchical and self._tree.is_parent(queue)
 
     def levels(self, queue: str) -> Sequence[QueueLimit]:
@@ -118,11 +118,11 @@ class CardRules(QueueQuotas[QueueLimit, Dimension, int]):
         return committed(self.allocated(level), self._demands.of(level.queue), minimum)
 
     def minimum(self, job: JobInfo, level: QueueLimit) -> Amounts | None:
-        """Return what a job still wants of its minimum; None for nothing."""
+        """Return what a job still wants of its minimum, or None for nothing."""
         return self._demands.wanted(job) or None
 
     def request(self, pod: PodTemplate, level: QueueLimit) -> Amounts:
-        """Return what a pod counts for of cpu and memory; cards of a list are looked at together."""
+        """Return what a pod counts for of cpu and memory. Cards of a list are looked at together."""
         return self._usage.charges.of(pod).resources
 
     def refused(self, queue: str, level: QueueLimit, short: Sequence[Exceeded], step: At) -> Verdict:
@@ -136,7 +136,7 @@ class CardRules(QueueQuotas[QueueLimit, Dimension, int]):
     # -- admission ----------------------------------------------------------------------------------------------------
 
     def vote(self, job: JobInfo) -> Ballot:
-        """Admit a job whose minimum fits beside what is held and reserved; count why others are not admitted."""
+        """Admit a job whose minimum fits beside what is held and reserved. Count why others are not admitted."""
         ballot = super().vote(job)
         if ballot.verdict is not None and ballot.verdict != job.refusal and not self.is_parent(job.queue):
             self.refusal_counts[job.queue, ballot.verdict.reason] += 1
@@ -235,7 +235,7 @@ class CardRules(QueueQuotas[QueueLimit, Dimension, int]):
         return refusals.short_of_cards(last, details[-1]._replace(dimension=asked.names), details, Step.ALLOCATABLE)
 
     def may_preempt(self, queue: QueueInfo, tasks: Sequence[TaskInfo]) -> bool:
-        """Whether a queue would stay within its own limit with all of these tasks.
+        """True if a queue would stay within its own limit with all of these tasks.
 
         What queues above it may hold is looked at once victims are gone: they may be below the same ones.
         """
@@ -306,11 +306,11 @@ class CardRules(QueueQuotas[QueueLimit, Dimension, int]):
         return self._usage.catalogue.version
 
     def has_list(self, template: PodTemplate) -> bool:
-        """Whether pods of a template name several cards."""
+        """True if pods of a template name several cards."""
         return len(self._usage.charges.of(template).names) > 1
 
     def names_cards(self, template: PodTemplate) -> bool:
-        """Whether pods of a template name any card."""
+        """True if pods of a template name any card."""
         return bool(self._usage.charges.of(template).names)
 
     def _without_card(self, template: PodTemplate) -> Verdict:
@@ -332,7 +332,7 @@ class CardRules(QueueQuotas[QueueLimit, Dimension, int]):
     # -- charges ------------------------------------------------------------------------------------------------------
 
     def allocate(self, task: TaskInfo) -> Verdict | None:
-        """Look at the charge that was just made; what is beyond a limit is taken back."""
+        """Look at the charge that was just made. What is beyond a limit is taken back."""
         if task.status not in (TaskStatus.ALLOCATED, TaskStatus.PIPELINED):
             return None
         charged = self._usage.charged(task)

@@ -56,17 +56,17 @@ from volsched.plugin.quota import JobDemand, JobDemands, total_of
 
 @dataclass(frozen=True, slots=True)
 class _CardDemand(JobDemand[Dimension]):
-    """What one job adds to its queue; what it holds it keeps from others, as what is reserved."""
+    """What one job adds to its queue. What it holds it keeps from others, as what is reserved."""
 
     held: Amounts
 
     @property
     def is_empty(self) -> bool:
-        """Whether it adds nothing."""
+        """True if it adds nothing."""
         return not (self.reserved or self.elastic or self.pending)
 
     def keeps_more_than(self, other: _CardDemand) -> bool:
-        """Whether it keeps more from others of cpu, of memory, or of cards of all lists together."""
+        """True if it keeps more from others of cpu, of memory, or of cards of all lists together."""
         mine, theirs = self._kept(), other._kept()
         return mine[0] > theirs[0] or mine[1] > theirs[1] or mine[2] > theirs[2]
 
@@ -106,7 +106,7 @@ class _WaitingPods:
 
 
 class CardDemands(JobDemands[Dimension]):
-    """The sums of all queues; ``version`` changes with any of them."""
+    """The sums of all queues. ``version`` changes with any of them."""
 
     def __init__(self, cluster: Cluster, usage: CardUsage, *, spares_cpu: bool) -> None:
         super().__init__(cluster, above=usage.limits.is_hierarchical)
@@ -178,7 +178,7 @@ class CardDemands(JobDemands[Dimension]):
         return found
 
     def take_faults(self) -> list[tuple[JobInfo, str]]:
-        """What is wrong in annotations of PodGroups; each once, and again when it is something else."""
+        """What is wrong in annotations of PodGroups. Each once, and again when it is something else."""
         self.refresh()
         found = [
             (job, "; ".join(map(str, self.request(job).errors)))

@@ -76,11 +76,11 @@ class QueueShares:
         self._any_deserved = False
 
     def key(self, queue: QueueInfo) -> tuple[int, tuple[tuple[object, ...], ...]]:
-        """The place of a queue; smaller goes first."""
+        """The place of a queue. Smaller goes first."""
         return self._key(queue, self._place_now)
 
     def past_use(self, half_life: float) -> PastUse:
-        """Return an account of the cards that queues hold over time; ``half_life`` is in seconds."""
+        """Return an account of the cards that queues hold over time. ``half_life`` is in seconds."""
 
         def cards(queue: QueueInfo) -> Mapping[str, int]:
             return cards_of(self._held.of(queue.name))
@@ -88,7 +88,7 @@ class QueueShares:
         return PastUse(self._cluster, half_life, cards, self._usage.limits.levels)
 
     def past_order(self, past: PastUse) -> Callable[[QueueInfo], object]:
-        """Return the key by use over time; it moves with the clock, so it is not kept."""
+        """Return the key by use over time. It moves with the clock, so it is not kept."""
 
         def place(name: str) -> Place:
             weight = self._cluster.queues[name].spec.weight if name in self._cluster.queues else 1

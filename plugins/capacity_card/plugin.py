@@ -75,7 +75,7 @@ class CapacityCardArguments:
 
 
 def check_arguments(values: Mapping[str, Any]) -> Iterator[ArgumentProblem]:
-    """Refuse a mapping of cards that is wrong; warn of what Volcano passes over in silence, and of what is renamed."""
+    """Refuse a mapping of cards that is wrong. Warn of what Volcano passes over in silence, and of what is renamed."""
     yield from check_half_life(values)
     yield from check_mapping(values)
     if values[WEIGHT] <= 0:

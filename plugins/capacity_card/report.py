@@ -6,7 +6,7 @@ For each card of a queue, and likewise for cpu and memory::
     used       what pods hold that have a node, or have room made for them on one
     reserved   what jobs that were admitted may still take for their minimum
     deserved   what it may take back from others, where it states any; guarantee: what is kept for it
-    reclaimable  what others below their due could take back of what it holds
+    reclaimable  what others below their deserved share could take back of what it holds
     headroom   with how much a new job that asks for this alone would be admitted now: quota - used - reserved, less
                what lists of cards need of it, bounded by ancestors that count; of cpu and memory, what jobs hold
                beyond their minimum (elastic) is headroom too

@@ -171,7 +171,7 @@ class CardSeries:
         return self._made("queue workload", (self._held.version, usage.limits.version), made)
 
     def _refusals(self, rules: CardRules) -> Numbers:
-        """Refusals of the queues that are there; what was counted of one that is gone is not shown."""
+        """Refusals of the queues that are there. What was counted of one that is gone is not shown."""
 
         def living() -> Numbers:
             return {
@@ -185,7 +185,7 @@ class CardSeries:
 
 
 class IdleCards:
-    """How many cards of each model no pod takes, by whomever they are taken; follows the nodes that changed."""
+    """How many cards of each model no pod takes, by whomever they are taken. Follows the nodes that changed."""
 
     def __init__(self, usage: CardUsage) -> None:
         self._usage = usage

@@ -40,7 +40,7 @@ Placed: TypeAlias = tuple[str, str]
 
 
 class PlacedCards(JobCharges[Placed]):
-    """The cards of tasks that stand allocated; ``changed`` are queues that hold others, for its reader to clear."""
+    """The cards of tasks that stand allocated. ``changed`` are queues that hold others, for its reader to clear."""
 
     def __init__(self, levels: Callable[[str], Sequence[str]] | None) -> None:
         super().__init__(levels)
@@ -96,7 +96,7 @@ class CardUsage(Observer):
         return (self.charges.offered(template, kind) for kind in range(len(self.catalogue.kinds())))
 
     def blocking(self, chain: Sequence[QueueLimit], card: str, amount: int) -> QueueLimit | None:
-        """Return the first limit that has not that much left of a card (milli-cards); None when all have."""
+        """Return the first limit that has not that much left of a card (milli-cards), or None when all have."""
         held, dimension = self.held.with_below.of, (card,)
         for limit in chain:
             if held(limit.queue).get(dimension, 0) + amount > limit.of(dimension):
@@ -143,7 +143,7 @@ class CardUsage(Observer):
             self._charge(job, charge, charged, len(alike), workload)
 
     def _charge(self, job: JobInfo, charge: Charge, charged: ChargedCard | None, by: int, workload: str) -> None:
-        """Charge for equal tasks; ``workload`` is theirs if they stand allocated, else empty."""
+        """Charge for equal tasks. ``workload`` is theirs if they stand allocated, else empty."""
         self.held.charge(job, amounts_of(charge, charged), by)
         if charged is not None and workload:
             self.placed.charge(job, {(charged.card, workload): charged.amount}, by)
@@ -220,7 +220,7 @@ class CardUsage(Observer):
         self.placed.follow(job, gone=gone)
 
     def queue_changed(self, queue: QueueInfo, *, gone: bool) -> None:
-        """Read a queue's limits; where that has moved queues in the hierarchy, add up again what subtrees hold."""
+        """Read a queue's limits. Where that has moved queues in the hierarchy, add up again what subtrees hold."""
         if gone:
             self.limits.remove(queue)
         else:
@@ -233,7 +233,7 @@ class CardUsage(Observer):
     # -- nodes --------------------------------------------------------------------------------------------------------
 
     def node_changed(self, node: NodeInfo, before: NodeProperties | None) -> None:
-        """Look at a node's cards again; tasks there hold what it offers now."""
+        """Look at a node's cards again. Tasks there hold what it offers now."""
         known = self.catalogue.version
         self.changed_nodes[node.name] = node
         if self.catalogue.put(node):

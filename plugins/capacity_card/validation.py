@@ -155,7 +155,7 @@ def _request_faults(found: api.ApiObject, beside: Surroundings) -> Faults:
 
 
 def _quotas_for(found: api.ApiObject, beside: Surroundings) -> tuple[str, Mapping[str, int]] | None:
-    """Return the queue of a PodGroup or Job and its quotas; None if the Queue is not among the given objects."""
+    """Return the queue of a PodGroup or Job and its quotas, or None if the Queue is not among the given objects."""
     if not isinstance(found, api.PodGroup | api.Job):
         return None
     name = found.spec.queue or "default"
@@ -250,7 +250,7 @@ def _may_be_mapped(beside: Surroundings) -> bool:
 
 
 def _unknown(path: str, names: Names, beside: Surroundings) -> Faults:
-    """Yield each name that no Node offers, with what may have been meant; nothing is known when there are no Nodes."""
+    """Yield each name that no Node offers, with what may have been meant. Nothing is known when there are no Nodes."""
     if not beside.of(api.Node) or _may_be_mapped(beside):
         return
     stock = beside.derived(_stock)

@@ -13,7 +13,7 @@ from volsched.plugin.devices import Amount, Amounts, Uses, announced_by, from_de
 from volsched.plugin.quota import total_of
 
 ClaimAmounts = dict[str, Amounts]
-"""What claims count for, by key; one that is to be made from a template has a key of its own for each pod."""
+"""What claims count for, by key. One that is to be made from a template has a key of its own for each pod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ def _groups(job: JobInfo) -> Iterator[tuple[tuple[str, ...], list[str], int]]:
 
 
 def _own(part: _RoleMinimum, wanted: Mapping[str, ClaimAmounts], users: Counter[str]) -> list[dict[Amount, Fraction]]:
-    """Return what each pod of a role uses alone; those that are missing come last, all together."""
+    """Return what each pod of a role uses alone. Those that are missing come last, all together."""
     own = [total_of(v for k, v in wanted.get(uid, {}).items() if users[k] == 1) for uid in part.members]
     if not part.missing:
         return own

@@ -33,7 +33,7 @@ class ClaimLimits:
         self._known: dict[str, Amounts] = {}
 
     def open(self, *, above: bool) -> Iterator[tuple[QueueInfo, str]]:
-        """Begin a session, in which queues above may count; yield what is wrong with queues and was not reported."""
+        """Begin a session, in which queues above may count. Yield what is wrong with queues and was not reported."""
         self.checks_ancestors = above
         self._guarantees = self._make_guarantees()
         self._known.clear()
@@ -75,7 +75,7 @@ class ClaimLimits:
         return known[1]
 
     def has_children(self, queue: str) -> bool:
-        """Whether queues are below this one, which then takes no work itself."""
+        """True if queues are below this one, which then takes no work itself."""
         return self.checks_ancestors and self.tree.is_parent(queue)
 
     def levels(self, queue: str) -> tuple[str, ...]:
@@ -106,12 +106,12 @@ class ClaimLimits:
         return left_by(kept, lambda key: [most for level in above if (most := self.limit(key, level)) is not None])
 
     def limit(self, key: Amount, level: str) -> Fraction | None:
-        """Return the most that a queue may hold of an amount, less the guarantees of others; None without limit."""
+        """Return the most that a queue may hold of an amount, less the guarantees of others, or None without limit."""
         own, left = self.own_limit(key, self.of(level)), self._left(level).get(key)
         return left if own is None else own if left is None else min(own, left)
 
     def own_limit(self, key: Amount, quota: Quota) -> Fraction | None:
-        """Return the most that a queue's own quota lets it hold of an amount; None without limit."""
+        """Return the most that a queue's own quota lets it hold of an amount, or None without limit."""
         listed = key.device_class in quota.classes
         if key.dimension != COUNT and not self._arguments.dimensions:
             return None

@@ -127,7 +127,7 @@ def _block(block: Any, path: str, faults: list[str]) -> dict[Amount, Fraction]:
 
 
 def _entry(name: str, entry: Mapping[str, Any], path: str, faults: list[str]) -> Iterator[tuple[Amount, Fraction]]:
-    """Yield the limits of one class; a count that is missing limits nothing beside a capacity, and alone forbids."""
+    """Yield the limits of one class. A count that is missing limits nothing beside a capacity, and alone forbids."""
     faults.extend(_unknown(entry, ("count", "capacity"), path))
     capacity = entry.get("capacity")
     dimensions = capacity if isinstance(capacity, Mapping) else {}
@@ -155,7 +155,7 @@ def _read(text: Any, path: str, faults: list[str]) -> Fraction:
 
 
 def _whole(count: Fraction, path: str, faults: list[str]) -> Fraction:
-    """Return a number of devices; half a device is no number."""
+    """Return a number of devices. Half a device is no number."""
     if count.denominator == 1:
         return count
     faults.append(f"{path}: {in_words(count)} is not a whole number; it counts as 0")
@@ -163,7 +163,7 @@ def _whole(count: Fraction, path: str, faults: list[str]) -> Fraction:
 
 
 def _flat(listed: Mapping[str, int], path: str, faults: list[str]) -> dict[Amount, Fraction]:
-    """Return the flat keys of a list of amounts, which are in thousandths; a count is rounded up.
+    """Return the flat keys of a list of amounts, which are in thousandths. A count is rounded up.
 
     An amount that cannot be read, or is negative, is 0 by now and was told: that is so for every list of resources.
     """

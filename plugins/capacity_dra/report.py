@@ -112,7 +112,7 @@ class DeviceReport:
             yield QuotaRow((queue, key.device_class, key.dimension or "count"), shown)
 
     def _rest(self, level: str, key: Amount) -> Fraction | None:
-        """Return how much more of an amount a queue may have; None without limit."""
+        """Return how much more of an amount a queue may have, or None without limit."""
         limited = self._limits.limited(level)
         named = named_as(key, limited)
         limit = self._limits.limit(named, level)

@@ -142,7 +142,7 @@ class Reservations(JobSums):
         return _ReservedShare(levels, job.queue, beside(self._usage.held_by(job)), sources)
 
     def add(self, key: str, share: _ReservedShare, by: int) -> None:
-        """Add what a job reserves, or take it off; note which changes it is to be counted again for."""
+        """Add what a job reserves, or take it off. Note which changes it is to be counted again for."""
         for index, sources in ((self._by_claim, share.sources.claims), (self._by_template, share.sources.templates)):
             _note_in(index, sources, key) if by > 0 else _strike(index, sources, key)
         for name, amounts in share.levels.items():

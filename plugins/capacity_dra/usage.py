@@ -22,7 +22,7 @@ from volsched.plugin.devices import (
 
 
 class ClaimUsage(DeviceAccounts):
-    """The devices that the pods of queues hold, lifted gates included; each answer is up to date."""
+    """The devices that the pods of queues hold, lifted gates included. Each answer is up to date."""
 
     def __init__(self, cluster: Cluster, *, with_admin: bool) -> None:
         self._ungated: dict[str, TaskInfo] = {}

@@ -32,7 +32,7 @@ def validate(found: api.ApiObject, beside: Surroundings) -> Faults:
 
 
 def _deserved_faults(quota: Quota, children: list[Quota]) -> Faults:
-    """Yield what of a guarantee or of what is deserved is more than it can be; flat keys are looked at elsewhere."""
+    """Yield what of a guarantee or of what is deserved is more than it can be. Flat keys are looked at elsewhere."""
     yield from _at_most("guarantee", quota.guarantee, "deserved", quota.deserved)
     yield from _at_most("guarantee", quota.guarantee, "capability", quota.limits)
     yield from _at_most("deserved", quota.deserved, "capability", quota.limits)

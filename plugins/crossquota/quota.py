@@ -125,7 +125,7 @@ def field_of(key: str) -> str:
 
 
 def _annotated(node: NodeInfo, resource: str, whole: int, faults: list[str]) -> tuple[int, str] | None:
-    """Return what the annotations state and which of them does; what cannot be read is noted."""
+    """Return what the annotations state and which of them does. What cannot be read is noted."""
     if not has_annotations(resource):
         return None
     absolute, relative = ANNOTATION + resource, PERCENTAGE_ANNOTATION + resource

@@ -88,7 +88,7 @@ class SiblingTotals(NamedTuple):
 
 
 def counted(states: Sequence[State]) -> Sequence[State]:
-    """Return those of queues side by side that are not saturated; where all are, all of them."""
+    """Return those of queues side by side that are not saturated. Where all are, all of them."""
     return [state for state in states if not state.is_saturated] or states
 
 
@@ -155,7 +155,7 @@ class TreeShares(LeafQueues):
         return order_in_tree(self._cluster.queues, self._places.way_down, place)
 
     def is_parent(self, queue: str) -> bool:
-        """Whether a queue has others below it, and so takes no work itself."""
+        """True if a queue has others below it, and so takes no work itself."""
         return bool(self.below(queue))
 
     def victims(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
@@ -177,7 +177,7 @@ class TreeShares(LeafQueues):
     # -- over time ----------------------------------------------------------------------------------------------------
 
     def past_use(self, half_life: float) -> PastUse:
-        """Return an account of what queues, with those below them, hold over time; ``half_life`` is in seconds."""
+        """Return an account of what queues, with those below them, hold over time. ``half_life`` is in seconds."""
         usage, places, queues = self._usage, self._places, self._cluster.queues
         return PastUse(
             self._cluster,
@@ -253,7 +253,7 @@ class TreeShares(LeafQueues):
         return State.of(SiblingTotals.of(counted(below)).rescaled(), weight, is_saturated=is_saturated)
 
     def _is_saturated(self, queue: str) -> bool:
-        """Whether no pod of a queue waits but such as ask for something that is used up, or that no node has."""
+        """True if no pod of a queue waits but such as ask for something that is used up, or that no node has."""
         return not any(kind <= self._known and kind.isdisjoint(self._used_up) for kind in self._asking.kinds(queue))
 
 

@@ -87,6 +87,6 @@ class Claims:
                 yield Wanted(selectors, ask.capacity), ALL if ask.takes_all else ask.count
 
     def _selectors_of(self, ask: Ask) -> tuple[str, ...] | None:
-        """Return the selectors of a request's class and its own; None while its class is not there."""
+        """Return the selectors of a request's class and its own, or None while its class is not there."""
         found = self._devices.classes.get(ask.device_class)
         return (*found.selectors, *ask.selectors) if found is not None and not found.fault else None

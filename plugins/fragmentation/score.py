@@ -94,7 +94,7 @@ class Score:
         return KEY, self._devices.claims.still_to_allocate(task)
 
     def version_with_devices(self, task: TaskInfo) -> Hashable:
-        """Change when any answer may have; a change of devices of one node alone touches that."""
+        """Change when any answer may have. A change of devices of one node alone touches that."""
         return self.version(task), self._cluster.devices.version
 
     def shares_cards(self, template: PodTemplate) -> bool:
@@ -103,7 +103,7 @@ class Score:
         return bool(self._card_requests.of(template).parts)
 
     def shares_none(self, template: PodTemplate) -> bool:
-        """True if amounts tell all that pods of a template take; pods without cards are among them."""
+        """True if amounts tell all that pods of a template take. Pods without cards are among them."""
         return not self.shares_cards(template)
 
     def takes_cards(self, template: PodTemplate) -> bool:

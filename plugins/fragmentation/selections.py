@@ -75,7 +75,7 @@ class _NodeDevices(NamedTuple):
 
 
 class _DeviceKinds:
-    """Devices that agree in what some expressions read, by number; ``examples`` has a device of each number."""
+    """Devices that agree in what some expressions read, by number. ``examples`` has a device of each number."""
 
     def __init__(self, reads: tuple[Read, ...]) -> None:
         self._reads = reads
@@ -200,7 +200,7 @@ class Selections:
     # -- selectors ----------------------------------------------------------------------------------------------------
 
     def _selected(self, expression: str) -> Mask:
-        """Mark the devices that an expression selects; all where it says more than can be looked at."""
+        """Mark the devices that an expression selects. All where it says more than can be looked at."""
         examples, numbers = self._distinguished(expression)
         if len(examples) > MOST_KINDS:
             return np.ones(len(self._devices), dtype=np.bool_)

@@ -55,7 +55,7 @@ class Lines(NamedTuple):
     is_wanted: Mask
 
     def losses(self, average_demand: AverageDemand, *, is_scattered: bool) -> dict[str, Ints]:
-        """Return the thousandths of cards that cannot be used, by cause; each counts for the first one that holds."""
+        """Return the thousandths of cards that cannot be used, by cause. Each counts for the first one that holds."""
         by_cpu, by_memory = (
             self._without(self.cpu, average_demand.cpu),
             self._without(self.memory, average_demand.memory),
@@ -123,7 +123,7 @@ class Stranded:
         )
 
     def numbers(self) -> tuple[Numbers, Numbers, Numbers]:
-        """Return the numbers of the series; the same objects while nothing has changed."""
+        """Return the numbers of the series. The same objects while nothing has changed."""
         if self._refresh():
             found = self._found
             self._numbers = (
@@ -149,7 +149,7 @@ class Stranded:
     # -- following ----------------------------------------------------------------------------------------------------
 
     def _refresh(self) -> bool:
-        """Count again if anything has changed; nodes are columns, so a cluster takes a few operations."""
+        """Count again if anything has changed. Nodes are columns, so a cluster takes a few operations."""
         self._demand.refresh()
         self._devices.cards.refresh()
         cluster, cache = self._cluster, self._cluster.node_cache

@@ -107,7 +107,7 @@ class Waste:
         self.version = -1
 
     def refresh(self) -> None:
-        """Work out anew what follows from the means when they are others; ``version`` is that of the demand."""
+        """Work out anew what follows from the means when they are others. ``version`` is that of the demand."""
         demand = self._demand
         demand.refresh()
         if self.version != demand.version:
@@ -130,7 +130,7 @@ class Waste:
         parts: float,
         devices: OnDevices = NO_DEVICES,
     ) -> float:
-        """Score a node by its amounts; ``parts`` is what is saved on cards that are told apart, in cards."""
+        """Score a node by its amounts. ``parts`` is what is saved on cards that are told apart, in cards."""
         allocatable, used, weights = node.allocatable, node.used, self._weights
         cpu, memory = allocatable[CPU] - used[CPU], allocatable[MEMORY] - used[MEMORY]
         free, after = devices.free, devices.after
@@ -170,7 +170,7 @@ class Waste:
         return (weights.block * saved.block + weights.parts * saved.parts) / (SHARES * WHOLE)
 
     def _saved_on(self, wanted: tuple[PartRequest, ...], free: tuple[int, ...]) -> Saved:
-        """Return what a pod takes out of blocks and rests; the same for all nodes whose cards are as free."""
+        """Return what a pod takes out of blocks and rests. The same for all nodes whose cards are as free."""
         found = self._saved.recall((wanted, free))
         if found is None:
             after = taken(free, wanted)

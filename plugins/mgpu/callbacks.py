@@ -198,7 +198,7 @@ class MgpuRules:
         return None
 
     def deallocate(self, task: TaskInfo) -> None:
-        """Take what was chosen out of the Binding again; the ledger follows the task by itself."""
+        """Take what was chosen out of the Binding again. The ledger follows the task by itself."""
         if task.status is TaskStatus.ALLOCATED and task.bind_annotations:
             task.bind_annotations = without_results(task.bind_annotations) or None
 

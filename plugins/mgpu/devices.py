@@ -49,7 +49,7 @@ class FreeCard(NamedTuple):
 
 
 class NodeCardState(NamedTuple):
-    """All cards of a node in the order of their indexes; ``memory`` is the MiB that each has."""
+    """All cards of a node in the order of their indexes. ``memory`` is the MiB that each has."""
 
     memory: int
     cards: tuple[FreeCard, ...]

@@ -33,7 +33,7 @@ NODE_ORDER_WEIGHT: Final = "predicate.MGPUNodeOrderWeight"
 
 
 class MGPUPlugin:
-    """Registers the rules; the ledger follows the cluster from one session to the next."""
+    """Registers the rules. The ledger follows the cluster from one session to the next."""
 
     name: ClassVar[str] = NAME
     POD_ANNOTATIONS: ClassVar[tuple[str, ...]] = (POLICY, MULTIPLE)

@@ -101,7 +101,7 @@ def wants_cards(containers: Sequence[ContainerAmounts]) -> bool:
 def read(
     containers: Sequence[ContainerAmounts], annotations: Mapping[str, str], min_memory: int = MIN_MEMORY
 ) -> PodRequest:
-    """Return what a pod wants; ``annotations`` are the pod's, ``min_memory`` is in MiB.
+    """Return what a pod wants. ``annotations`` are the pod's, ``min_memory`` is in MiB.
 
     A pod that names neither core nor memory wants nothing and breaks no rule.
     """
@@ -188,7 +188,7 @@ class _Judge:
     note: _Note
 
     def ask(self, count: int | None) -> ContainerRequest | None:
-        """Return what the container wants; ``count`` is that of the annotation, None when the pod has none."""
+        """Return what the container wants. ``count`` is that of the annotation, None when the pod has none."""
         try:
             return self._ask(count)
         except _Broken as broken:

@@ -57,7 +57,7 @@ class CardAllocation(NamedTuple):
     results: Mapping[str, str]
 
     def lists(self, cards: Cards) -> Lists:
-        """Return the cards of each container; FieldError when they cannot be told of a node with these cards."""
+        """Return the cards of each container. Raises FieldError when they cannot be told of a node with these cards."""
         return lists_of(self.request.asks, self.containers, self.results, cards)
 
 
@@ -118,7 +118,7 @@ class CardAccount:
         self._use(holding, 1)
 
     def release(self, uid: str) -> bool:
-        """Give back what a pod holds, exactly; return whether it was known at all."""
+        """Give back what a pod holds, exactly. Return whether it was known at all."""
         was_unclear = self.unclear.pop(uid, None) is not None
         self.changed.pop(uid, None)
         holding = self.holdings.pop(uid, None)
@@ -222,7 +222,7 @@ class NodeCardUsage(Observer):
     # -- accounts -------------------------------------------------------------------------------------------------
 
     def take_changed(self) -> dict[str, None]:
-        """Return the nodes whose account changed since this was last called; forget what pods had that have left."""
+        """Return the nodes whose account changed since this was last called. Forget what pods had that have left."""
         changed, self.changed = self.changed, {}
         for uid in self._left:
             task, given = self.cluster.tasks.get(uid), self._allocations.get(uid)

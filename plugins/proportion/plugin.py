@@ -1,8 +1,9 @@
 """proportion: queues share the cluster by weight (Volcano's plugin of that name).
 
-Admission compares with what a queue may have, placing with what it deserves; a queue that holds its due on all
-resources gets nothing more, and one above its due may be reclaimed from. Pod slots are shared out like any resource:
-they count for the order of queues and for who is above its due, but do not refuse pods (as in Volcano).
+Admission compares with what a queue may have, placing with what it deserves; a queue that holds its deserved share on
+all resources gets nothing more, and one above its deserved share may be reclaimed from. Pod slots are shared out like
+any resource: they count for the order of queues and for who is above its deserved share, but do not refuse pods (as in
+Volcano).
 
 With ``enableHierarchy`` the cluster is divided from the root of the queues' tree down (``quotas``).
 
@@ -83,7 +84,7 @@ class ProportionPlugin:
         )
 
     def _quotas(self, registrar: Registrar) -> ProportionQuotas:
-        """Return the quotas, over the tree of queues if the switch states so; tell what is wrong with the tree."""
+        """Return the quotas, over the tree of queues if the switch states so. Tell what is wrong with the tree."""
         above = registrar.checks_ancestors
         places = registrar.account(f"{NAME}.places", QueueTree) if above else None
         usage = registrar.account(

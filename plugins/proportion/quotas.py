@@ -123,11 +123,11 @@ class ProportionQuotas(ResourceQuotas):
         return {name: deserved_share.get(name, 0) for name in known}, guarantee
 
     def headroom_of(self, queue: str, resource: str) -> int | None:
-        """Return how much more of a resource a queue would be admitted with; None where it has no limit itself."""
+        """Return how much more of a resource a queue would be admitted with, or None where it has no limit itself."""
         return super().headroom_of(queue, resource) if self.limit(queue, resource) < MAX_AMOUNT else None
 
     def bound(self, level: str, dimension: str) -> int | None:
-        """Return what a queue deserves; the root of a tree is bounded by its capability alone."""
+        """Return what a queue deserves. The root of a tree is bounded by its capability alone."""
         if self._is_top(level):
             root = self._cluster.queues.get(level)
             return capability_of(root).get(dimension) if root is not None else None
@@ -142,7 +142,7 @@ class ProportionQuotas(ResourceQuotas):
         return {name: held.get(name, 0) + ungated.get(name, 0) for name in {**held, **ungated}}
 
     def is_parent(self, queue: str) -> bool:
-        """Whether a queue of a tree has others below it, and so takes no work itself."""
+        """True if a queue of a tree has others below it, and so takes no work itself."""
         return self._places is not None and bool(self._places.below(queue))
 
     def _is_top(self, level: str) -> bool:
@@ -168,7 +168,7 @@ class ProportionQuotas(ResourceQuotas):
         return (queue,) if self._places is None else self._places.way_down(queue)
 
     def past_use(self, half_life: float) -> PastUse:
-        """Return an account of what queues, with those below them, hold over time; ``half_life`` is in seconds."""
+        """Return an account of what queues, with those below them, hold over time. ``half_life`` is in seconds."""
         usage = self._usage
         held = (lambda queue: queue.allocated) if self._places is None else lambda queue: usage.allocated(queue.name)
         return PastUse(self._cluster, half_life, held, self._way_down)
@@ -205,10 +205,10 @@ class ProportionQuotas(ResourceQuotas):
     # -- reclaiming ---------------------------------------------------------------------------------------------------
 
     def may_preempt(self, queue: QueueInfo, tasks: Sequence[TaskInfo]) -> bool:
-        """Whether a queue without any below it would stay within its due with these tasks.
+        """True if a queue without any below it would stay within its deserved share with these tasks.
 
-        For tasks that ask for nothing: whether it is below its due. Where queues above have no due left, others below
-        these give (``reclaimable``).
+        For tasks that ask for nothing: whether it is below its deserved share. Where queues above have no deserved
+        share left, others below these give (``reclaimable``).
         """
         if not queue.is_open or self.is_parent(queue.name):
             return False
@@ -219,12 +219,12 @@ class ProportionQuotas(ResourceQuotas):
         return any(deserved_share > held.get(name, 0) for name, deserved_share in self.deserved(queue.name).items())
 
     def is_within(self, queue: QueueInfo, task: TaskInfo) -> bool | None:
-        """Whether a queue stays within its due with a task; None for one that asks for nothing."""
+        """Whether a queue stays within its deserved share with a task; None for one that asks for nothing."""
         request = task.template.request
         return not self.beyond(queue.name, request) if request else None
 
     def reclaimable(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
-        """Candidates of queues above their due, each counted as gone for the next."""
+        """Candidates of queues above their deserved share, each counted as gone for the next."""
         return self._victims(task, candidates, leaves_deserved=self._leaves_deserved)
 
     def victims_by_share(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
@@ -232,7 +232,7 @@ class ProportionQuotas(ResourceQuotas):
         return self._victims(task, candidates, leaves_deserved=True)
 
     def _victims(self, task: TaskInfo, candidates: Sequence[TaskInfo], *, leaves_deserved: bool) -> list[TaskInfo]:
-        """Candidates whose queue, and those above it that are not above the task's, are above their due."""
+        """Candidates whose queue, and those above it that are not above the task's, are above their deserved share."""
         remaining, request = Remaining(self.allocated), task.template.request
         chosen: list[TaskInfo] = []
         for victim in candidates:
@@ -272,7 +272,7 @@ class ProportionQuotas(ResourceQuotas):
 
 
 def _lacks_all(held: Mapping[str, int], request: Mapping[str, int]) -> bool:
-    """Whether a queue holds too little of everything that a task asks for to make room for it."""
+    """True if a queue holds too little of everything that a task asks for to make room for it."""
     return bool(request) and all(held.get(name, 0) < amount for name, amount in request.items())
 
 

@@ -41,7 +41,7 @@ def parent_of(queue: api.Queue) -> str:
 
 
 def reconcile(queue: api.Queue, parent: api.Queue | None, phases: Mapping[str, int]) -> Iterator[Write]:
-    """Yield the next write about a queue, if there is one; `parent` is None without an existing one.
+    """Yield the next write about a queue, if there is one. `parent` is None without an existing one.
 
     `phases` are its PodGroups by phase. One write at a time, a state for the version that was seen: a queue is marked
     before it is closed with its parent, and opened before the mark goes. Counts do not depend on other writers, and the

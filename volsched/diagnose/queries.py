@@ -121,7 +121,7 @@ def figures_of(use: QueueUse) -> tuple[Figures, ...]:
 
 
 def is_shown(dimension: Dimension) -> bool:
-    """Return whether a dimension has anything to show; a quota of 0 is something."""
+    """Return whether a dimension has anything to show. A quota of 0 is something."""
     return not dimension.is_empty or dimension.quota is not None
 
 

@@ -14,7 +14,7 @@ OTHERS: Final = "others"
 
 
 def redacted(answer: Explanation, may_name: Callable[[str], bool] | None = None) -> Explanation:
-    """Return an explanation that names objects of namespaces alone that its reader may name; other jobs are "another".
+    """Return an explanation that names objects of namespaces alone that its reader may name. Other jobs are "another".
 
     Without ``may_name`` that is the subject's namespace; of a queue, no job at all is named then.
     """

@@ -109,7 +109,7 @@ class Nominations:
             self.give_up(task)
 
     def _kept_within(self, task: TaskInfo) -> bool:
-        """Keep a task's promise; what fails over it ends with its job."""
+        """Keep a task's promise. What fails over it ends with its job."""
         if task.job is None:
             return self._keep(task)
         with self._session.about(task.job):

@@ -83,7 +83,7 @@ class SessionQueries:
         return self.cluster.queue_cache.unadmitted.values()
 
     def labels_of_namespace(self, name: str) -> Mapping[str, str] | None:
-        """Return the labels of a namespace; None for one that is not known."""
+        """Return the labels of a namespace, or None for one that is not known."""
         return self.cluster.queue_cache.namespaces.get(name)
 
     def without_requeue(self) -> AbstractContextManager[None]:
@@ -103,11 +103,11 @@ class SessionQueries:
         return self.rules.queues_of(jobs, key)
 
     def queue_key(self, queue: QueueInfo) -> tuple[Any, ...]:
-        """Return the place of a queue among queues; smaller goes first."""
+        """Return the place of a queue among queues. Smaller goes first."""
         return self.rules.queue_key(queue)
 
     def job_key(self, job: JobInfo) -> tuple[Any, ...]:
-        """Return the place of a job in its queue; smaller goes first."""
+        """Return the place of a job in its queue. Smaller goes first."""
         return self.rules.job_key(job)
 
     def in_order(self, tasks: Iterable[TaskInfo]) -> list[TaskInfo]:

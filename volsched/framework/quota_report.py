@@ -97,7 +97,7 @@ class Dimension:
 
 @dataclass(frozen=True, slots=True)
 class PodUse:
-    """The card charge of one pod on a node, in milli-cards; the name is empty if the pod has no charge."""
+    """The card charge of one pod on a node, in milli-cards. The name is empty if the pod has no charge."""
 
     pod: str
     node: str

@@ -88,7 +88,7 @@ class Registrar:
         return self.session.account(name, make)
 
     def register(self, *rules: Rule) -> None:
-        """Register rules, in order; rules that a switch of the configuration turns off are left out.
+        """Register rules, in order. Rules that a switch of the configuration turns off are left out.
 
         Raises SignatureError for anything that is no rule, and for a callback that cannot be called. This is checked
         when a plugin registers for the first time with a configuration: later sessions run the same code.

@@ -215,7 +215,7 @@ _Alike: TypeAlias = Mapping[Hashable, list[TaskInfo]]
 
 
 class _Judge:
-    """Answers for one session; what was found for a kind of pods holds for its equals."""
+    """Answers for one session. What was found for a kind of pods holds for its equals."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

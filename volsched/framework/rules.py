@@ -68,7 +68,7 @@ after this one question.
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """The base of rules; the first field of each is its callback.
+    """The base of rules. The first field of each is its callback.
 
     ``switch`` names the switch of the configuration that leaves the rule out; empty if none does.
     """
@@ -214,7 +214,7 @@ class JobStarving(Rule, frozen=True):
 
 
 class Overused(Rule, frozen=True):
-    """Stop a queue that has its due."""
+    """Stop a queue that has its deserved share."""
 
     switch: ClassVar[str] = "enabledOverused"
     fn: OverusedFn
@@ -327,7 +327,7 @@ class DeviceLimits(Rule, frozen=True):
 
 
 class PrePredicate(Rule, frozen=True):
-    """Refuse a task before any node is asked; ``applies_to`` states which pods it may refuse, any without it.
+    """Refuse a task before any node is asked. ``applies_to`` states which pods it may refuse, any without it.
 
     ``for_each_pod``: the templates of which it has to be asked about each pod; without it all that it may refuse. The
     pods of others get the same answer if the plugin's predicate has the same key for them.
@@ -491,7 +491,7 @@ class NodeCallbacks:
     best_nodes: list[BestNodeFn] = field(default_factory=list)
 
     def identity(self) -> tuple[object, ...]:
-        """Return the signature of all rules; answers of an earlier session hold only if it is equal."""
+        """Return the signature of all rules. Answers of an earlier session hold only if it is equal."""
         return (
             tuple((p.plugin, p.scope, p.signature, getattr(p.fn, "__qualname__", "")) for p in self.predicates),
             tuple((s.plugin, s.scope, s.signature, getattr(s.fn, "__qualname__", "")) for s in self.node_orders),

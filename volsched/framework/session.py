@@ -39,7 +39,7 @@ from volsched.model.values.series import Numbers, Series
 from volsched.model.verdict import Scope, Step, Verdict
 
 LIFTING = Verdict(Step.GATED, "", Scope.POD, "SchedulingGated", f"{ADMISSION_GATE} is being lifted", resolvable=False)
-"""A task whose gate we are taking away; the API server words gates itself, so this is not told."""
+"""A task whose gate we are taking away. The API server words gates itself, so this is not told."""
 
 _LOST = "an account does not follow the cluster any more"
 
@@ -122,7 +122,7 @@ class Session(SessionQueries):
 
     @property
     def is_long(self) -> bool:
-        """Whether the session took long enough for namespaces to take turns."""
+        """True if the session took long enough for namespaces to take turns."""
         return self.boundary.is_long
 
     def account(self, name: str, make: Callable[[Cluster], T]) -> T:
@@ -194,7 +194,7 @@ class Session(SessionQueries):
         return 1 if rules.is_ready(job) else job.lacking
 
     def may_preempt(self, queue: QueueInfo, tasks: Sequence[TaskInfo]) -> bool:
-        """Whether the queue may take room from others for these tasks."""
+        """True if the queue may take room from others for these tasks."""
         self._exclude_ungated(tasks)
         return all(fn(queue, tasks) for fn in self.rules.of[Preemptive])
 
@@ -214,11 +214,11 @@ class Session(SessionQueries):
         self.refusals.refuse_job(job, verdict)
 
     def clear_refusal(self, job: JobInfo) -> None:
-        """Leave no reason with a job any more; its tasks keep theirs."""
+        """Leave no reason with a job any more. Its tasks keep theirs."""
         self.refusals.clear(job)
 
     def set_conditions(self, job: JobInfo, conditions: tuple[PodGroupCondition, ...]) -> None:
-        """Replace the conditions of a PodGroup; they are written when they state something new."""
+        """Replace the conditions of a PodGroup. They are written when they state something new."""
         self.refusals.set_conditions(job, conditions)
 
     def refused_again(self) -> list[tuple[TaskInfo, Verdict | None]]:
@@ -298,7 +298,7 @@ class Session(SessionQueries):
         raise self.boundary.over_budget()
 
     def _pause(self, job: JobInfo) -> float:
-        """Pause a job; return for how many seconds."""
+        """Pause a job. Return for how many seconds."""
         return self.boundary.bounds.paused_jobs.add(job, self.now)
 
     def check_accounts(self) -> None:
@@ -380,11 +380,11 @@ class Session(SessionQueries):
         return node
 
     def has_room(self, task: TaskInfo, node: NodeInfo) -> bool:
-        """Whether a node has as much free now as a task requests."""
+        """True if a node has as much free now as a task requests."""
         return node.fits_idle(self.request(task))
 
     def fits_now(self, task: TaskInfo, node: NodeInfo) -> bool:
-        """Whether a task may go on a node now."""
+        """True if a task may go on a node now."""
         return self.has_room(task, node) and self.engine.admits(task, node)
 
     def refuse_by_nodes(self, task: TaskInfo, step: Step) -> None:
@@ -397,7 +397,7 @@ class Session(SessionQueries):
     # -- closing ------------------------------------------------------------------------------------------------------
 
     def record_event(self, event: RecordEvent) -> None:
-        """Have an Event recorded on an object; how things stand is told once in a session.
+        """Have an Event recorded on an object. How things stand is told once in a session.
 
         It names no object of another namespace than its own.
         """
@@ -439,7 +439,7 @@ class Session(SessionQueries):
         return [found for report in reports if (found := part(report)) is not None]
 
     def reported_by(self, plugin: str, part: Callable[[Report], Part | None]) -> Part | None:
-        """Return one part of what a plugin reports; None where it does not report that."""
+        """Return one part of what a plugin reports, or None where it does not report that."""
         found = [part(report) for name, report in self.rules.of[Report] if name == plugin]
         return next((each for each in reversed(found) if each is not None), None)
 

@@ -82,7 +82,7 @@ class Step:
         self._notified = 0
 
     def finish(self, count: int) -> Verdict | None:
-        """Tell of the last task if that is still to be done; return why a handler refuses it."""
+        """Tell of the last task if that is still to be done. Return why a handler refuses it."""
         if self._notified < count:
             self._notify()
         return self.refusal
@@ -153,7 +153,7 @@ class Statement:
         return Placed(count)
 
     def allocate(self, task: TaskInfo, node: NodeInfo) -> Verdict | None:
-        """Put a task on a node that has room now; return the refusal of a plugin, which leaves no trace."""
+        """Put a task on a node that has room now. Return the refusal of a plugin, which leaves no trace."""
         return self.place((task,), iter((node,))).refusal
 
     def _take_back(self, checkpoint: int) -> None:
@@ -247,11 +247,11 @@ class Statement:
         self.operations = [o for o in self.operations if o.task.status is not TaskStatus.BINDING]
 
     def hold(self) -> None:
-        """Keep the room until the session ends; nothing is written."""
+        """Keep the room until the session ends. Nothing is written."""
         self._session.hold(self)
 
     def commit(self, job: JobInfo | None = None) -> list[PlanStep]:
-        """Hand bindings and evictions to the executor; tasks that it binds are assumed from here on.
+        """Hand bindings and evictions to the executor. Tasks that it binds are assumed from here on.
 
         With a job, its members that earlier actions of this session allocated and that waited for the gang go along.
         """
@@ -292,7 +292,7 @@ class Statement:
             rest.hold()
 
     def _eviction(self, place: int) -> Evict:
-        """Return the step for the eviction at an index; the victim was evicted for the task that was pipelined next."""
+        """Return the step for the eviction at an index. The victim was evicted for the task that was pipelined next."""
         operation = self.operations[place]
         task = operation.task
         task.evicted = True
@@ -373,7 +373,7 @@ class Statements:
             statement.discard()
 
     def discard_held(self) -> None:
-        """Undo what was only held; what was bound meanwhile stays."""
+        """Undo what was only held. What was bound meanwhile stays."""
         for statement in reversed(self._held):
             statement.keep_bound()
             statement.discard()

@@ -21,7 +21,7 @@ class TooManyAskedError(Exception):
 
 
 class Turns:
-    """Turns: ``at_once`` in total, ``of_one`` per client; per client ``waiting`` more wait, in total ``in_all``.
+    """Turns: ``at_once`` in total, ``of_one`` per client. Per client ``waiting`` more wait, in total ``in_all``.
 
     Used on one event loop. If ``of_one`` is below ``at_once``, one client alone leaves room for others.
     """
@@ -40,7 +40,7 @@ class Turns:
 
     @asynccontextmanager
     async def turn(self, asker: str) -> AsyncIterator[None]:
-        """Wait for a turn and hold it; a cancelled caller waits no more. Raises TooManyAskedError."""
+        """Wait for a turn and hold it. A cancelled caller waits no more. Raises TooManyAskedError."""
         await self._begin(asker)
         try:
             yield

@@ -76,7 +76,7 @@ class MemoryUse:
         self.total = 0
         """KiB that are kept."""
         self.refused: dict[tuple[str, str, str], bool] = {}
-        """Kind, namespace and name of refused objects that still exist; whether it was refused as a large one."""
+        """Kind, namespace and name of refused objects that still exist. Whether it was refused as a large one."""
         self.passed = 0
         """KiB of all that was ever taken in."""
         self._spaces: Counter[str] = Counter()

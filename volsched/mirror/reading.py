@@ -55,7 +55,7 @@ Report = Callable[[str, str], None]
 
 
 def amounts(listed: Mapping[str, QuantityText | None], path: str, report: Report) -> dict[str, int]:
-    """Read a resource list into the project's units; zeros are kept, negative and unreadable amounts count as 0."""
+    """Read a resource list into the project's units. Zeros are kept, negative and unreadable amounts count as 0."""
     found: dict[str, int] = {}
     for name, text in listed.items():
         try:
@@ -151,7 +151,7 @@ def task_priority_in(text: str) -> int | None:
 
 
 def is_preemptable(pod: api.Pod) -> bool:
-    """The annotation, else the label; absent means yes, unreadable no. No mirror pod is: its kubelet makes it anew."""
+    """The annotation, else the label. Absent means yes, unreadable no. No mirror pod is: its kubelet makes it anew."""
     meta = pod.metadata
     if MIRROR in meta.annotations:
         return False
@@ -166,7 +166,7 @@ def is_pinned(pod: api.Pod) -> bool:
 
 
 def truth_in(text: str) -> bool | None:
-    """Return the boolean of a text in one of Go's spellings; None if it is none."""
+    """Return the boolean of a text in one of Go's spellings, or None if it is none."""
     if text in ("1", "t", "T", "true", "TRUE", "True"):
         return True
     return False if text in ("0", "f", "F", "false", "FALSE", "False") else None
@@ -206,7 +206,7 @@ def workload_of(pod: api.Pod) -> str:
 
 
 def gates_of(pod: api.Pod) -> tuple[str, ...]:
-    """Return the gates that stop a pod; Volcano's admission gate, which volsched lifts, does not."""
+    """Return the gates that stop a pod. Volcano's admission gate, which volsched lifts, does not."""
     gates = pod.spec.scheduling_gates
     return tuple(gate.name for gate in gates if gate.name != ADMISSION_GATE) if gates else ()
 
@@ -272,7 +272,7 @@ def queue_spec(queue: api.Queue, report: Report) -> QueueProperties:
 
 
 def past_of(usage: api.QueueUsage | None) -> QueuePast | None:
-    """Return the past usage in a queue's status; None without a time, impossible numbers left out."""
+    """Return the past usage in a queue's status, or None without a time, impossible numbers left out."""
     at = seconds(usage.time) if usage is not None else None
     if usage is None or at is None:
         return None
@@ -288,7 +288,7 @@ def _amount(text: str | float) -> float:
 
 
 def minimum_of(group: api.PodGroup, report: Report) -> Resources | None:
-    """Return a PodGroup's minResources; None if it names none.
+    """Return a PodGroup's minResources, or None if it names none.
 
     Volcano's job controller writes them as a ResourceQuota would count them, ``count/pods`` and ``requests.cpu`` beside
     ``cpu``; no node has those (Volcano's scheduler leaves them out, too). ``pods`` do not count either, as requests

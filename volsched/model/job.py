@@ -216,7 +216,7 @@ class JobInfo:
 
     @property
     def counted_minimum(self) -> Resources | None:
-        """Return the part of the PodGroup's stated minimum that counts; None without one.
+        """Return the part of the PodGroup's stated minimum that counts, or None without one.
 
         Before there are pods all of it counts. Then at most the request of the pods, and the largest request once more
         for each pod that is missing of ``min_available`` (*ours*; Volcano believes the PodGroup). Gated pods,
@@ -279,14 +279,14 @@ class JobInfo:
     # -- counting, called by the cluster only ---------------------------------------------------------------------
 
     def admit(self, task: TaskInfo) -> None:
-        """Count a task that has just become a member; the job is worth another try."""
+        """Count a task that has just become a member. The job is worth another try."""
         self.requeue()
         self.tasks[task.uid] = task
         self.highest = None
         self._count(task, task.status, 1)
 
     def dismiss(self, task: TaskInfo) -> None:
-        """Stop counting a member; the job is worth another try."""
+        """Stop counting a member. The job is worth another try."""
         self.requeue()
         del self.tasks[task.uid]
         self.highest = None
@@ -357,12 +357,12 @@ class JobInfo:
 
     @property
     def lacking(self) -> int:
-        """Members without room that the gang needs to start; pending best-effort members need none."""
+        """Members without room that the gang needs to start. Pending best-effort members need none."""
         return self.spec.min_available - self.ready_count - self.pending_best_effort
 
     @property
     def is_ready(self) -> bool:
-        """True if enough members hold room for the gang to start; pending best-effort members count as ready."""
+        """True if enough members hold room for the gang to start. Pending best-effort members count as ready."""
         return self.ready_count + self.pending_best_effort >= self.spec.min_available
 
     @property

@@ -30,7 +30,7 @@ from volsched.operator.writer import Writer
 from volsched.operator.writing import Writes
 
 QUEUE_INTERVAL_SECONDS: Final = 1.0
-"""The numbers of one queue are not written more often; they change with every pod. Its state is written at once."""
+"""The numbers of one queue are not written more often. They change with every pod. Its state is written at once."""
 
 JOB_LOOKS: Final = (6, 2.0)
 """The rate of looks at one Volcano Job: so many at once, then so many per second. Each of its pods changes it."""
@@ -232,7 +232,7 @@ class ControllerEngine:
             self.queue.add_later(key, outcome.wake_at - now)
 
     def _report(self, key: str, events: Sequence[RecordEvent]) -> None:
-        """Record a change about a Job; an unchanged refusal is not recorded again."""
+        """Record a change about a Job. An unchanged refusal is not recorded again."""
         for event in events:
             news = (event.reason, event.message)
             if self._reported.get(key) != news:

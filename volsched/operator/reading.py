@@ -27,7 +27,7 @@ A hundred tasks of some size fit. The API server takes six times as much.
 
 
 def job_view(raw: Json, scheduler_names: tuple[str, ...], default_queue: str, most_bytes: int = MOST_BYTES) -> JobView:
-    """Return a Volcano Job; an unreadable, wrong, or too large one is only a message."""
+    """Return a Volcano Job. An unreadable, wrong, or too large one is only a message."""
     unread = api.Job(metadata=api.identity_of(raw))
     size = len(msgspec.json.encode(raw.get("spec")))
     if size > most_bytes:

@@ -1,4 +1,4 @@
-"""All names that a plugin imports, in one place; each is imported on its first use.
+"""All names that a plugin imports, in one place. Each is imported on its first use.
 
 ``volsched.plugin`` has rules and the views of their callbacks. Beside it there are ``quota`` (plugins that limit
 queues), ``cards`` (accelerator cards by name), ``devices`` (ResourceClaims) and ``objects`` (validators).

@@ -74,11 +74,11 @@ class JobSums(Observer):
         self.version = 0
 
     def share_of(self, job: JobInfo) -> Any:
-        """Return what a job adds now; None for one that is not counted."""
+        """Return what a job adds now, or None for one that is not counted."""
         raise NotImplementedError
 
     def add(self, key: str, share: Any, by: int) -> None:
-        """Add what a job adds, or take it off (-1); ``key`` is that of the job."""
+        """Add what a job adds, or take it off (-1). ``key`` is that of the job."""
         raise NotImplementedError
 
     def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
@@ -175,7 +175,7 @@ class JobDemands(JobSums, Generic[D]):
 
 
 class QueueDemands(JobDemands[str]):
-    """The account of requests; ``version`` changes when any figure may have."""
+    """The account of requests. ``version`` changes when any figure may have."""
 
     def __init__(self, cluster: Cluster, *, above: bool = False) -> None:
         super().__init__(cluster, above=above)

@@ -141,7 +141,7 @@ class PastUse(Observer):
         return dict.fromkeys(level for name in changed for level in self._levels(name))
 
     def _begin(self, queue: QueueInfo) -> _QueuePastUse:
-        """Go on from what the queue's status states; what it holds now is taken to have been held since."""
+        """Go on from what the queue's status states. What it holds now is taken to have been held since."""
         past = queue.past
         account = _QueuePastUse(self._now) if past is None else _QueuePastUse(min(past.at, self._now), dict(past.used))
         account.held = dict(self._held(queue)) if past is not None else {}
@@ -160,7 +160,7 @@ class PastUse(Observer):
         return {name: used * math.log(2) / self._half_life for name, used in self.used(queue).items()}
 
     def key(self, queue: QueueInfo, held: Mapping[str, int], totals: Mapping[str, int]) -> float:
-        """Return the place of a queue by its largest part of any resource of the cluster; smaller goes first.
+        """Return the place of a queue by its largest part of any resource of the cluster. Smaller goes first.
 
         ``held`` is what it holds now, with what it was promised.
         """

@@ -41,10 +41,10 @@ class ReclaimView(Protocol[K]):
         """Return how much a queue, and in a hierarchy those below it, hold of one thing."""
 
     def deserved(self, queue: str, key: K) -> Number | None:
-        """Return how much of one thing a queue deserves; None when it does not state."""
+        """Return how much of one thing a queue deserves, or None when it does not state."""
 
     def requested(self, task: TaskInfo) -> Mapping[K, Number]:
-        """Return how much a waiting task would take of each thing that counts; nothing: the rule is not for it."""
+        """Return how much a waiting task would take of each thing that counts. Nothing: the rule is not for it."""
 
     def holds(self, victim: TaskInfo, task: TaskInfo) -> Mapping[K, Number]:
         """Return what a placed task has of what a waiting one could use."""
@@ -66,14 +66,14 @@ class Elastic(Generic[K]):
         self._alone = alone
 
     def applies_to(self, task: TaskInfo) -> bool:
-        """Whether the rule is for a task."""
+        """True if the rule is for a task."""
         requested = self._view.requested(task)
         if self._alone or not requested:
             return bool(requested)
         return any(self._view.deserved(task.queue, key) is not None for key in requested)
 
     def may_take_room(self, queue: QueueInfo, tasks: Sequence[TaskInfo]) -> bool:
-        """Whether a queue is below its due of something that each of these tasks asks for."""
+        """True if a queue is below its deserved share of something that each of these tasks asks for."""
         return all(self.is_within(queue, task) is not False for task in tasks)
 
     def is_within(self, queue: QueueInfo, task: TaskInfo) -> bool | None:
@@ -88,13 +88,13 @@ class Elastic(Generic[K]):
         return max(self._view.holds(victim, task).values(), default=0)
 
     def holders(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> Sequence[TaskInfo] | None:
-        """Return the candidates that hold anything that a task could use; None when the rule is not for it."""
+        """Return the candidates that hold anything that a task could use, or None when the rule is not for it."""
         if not self.applies_to(task):
             return None
         return [victim for victim in candidates if self._holds_any(task, victim)]
 
     def spares(self, task: TaskInfo, victim: TaskInfo) -> bool:
-        """Whether to spare a victim that other plugins name: what it holds of this dimension is not reclaimable."""
+        """True to spare a victim that other plugins name: what it holds of this dimension is not reclaimable."""
         if self.applies_to(task) or not self._view.requested(task):
             return False
         return bool(self._view.holds(victim, task))
@@ -103,7 +103,7 @@ class Elastic(Generic[K]):
         return not self._view.requested(task).keys().isdisjoint(self._view.holds(victim, task))
 
     def victims(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> Sequence[TaskInfo] | None:
-        """Return the candidates each of which may go by itself; None when the rule is not for the task."""
+        """Return the candidates each of which may go by itself, or None when the rule is not for the task."""
         if task.job is None or not self.applies_to(task):
             return None
         taking = _Taking(self._view, task, task.job.queue)
@@ -121,7 +121,7 @@ class _Taking(Generic[K]):
         self._requested = view.requested(task)
 
     def takes(self, victim: TaskInfo) -> bool:
-        """Whether a victim may go, with all that go with it."""
+        """True if a victim may go, with all that go with it."""
         if victim.job is None:
             return False
         queue = victim.job.queue
@@ -152,7 +152,7 @@ class _Taking(Generic[K]):
 
 
 def is_within(view: ReclaimView[K], queue: str, key: K, amount: Number) -> bool:
-    """Whether a queue states what it deserves of something, and with so much more of it holds no more than that."""
+    """True if a queue states what it deserves of something, and with so much more of it holds no more than that."""
     deserved_share = view.deserved(queue, key)
     return deserved_share is not None and view.allocated(queue, key) + amount <= deserved_share
 
@@ -167,7 +167,7 @@ def reclaimable_of(cluster: Cluster, view: ReclaimView[K], queue: str, deserved:
 
 
 class Remaining:
-    """What queues hold while victims for one task are chosen one after the other; each counts as gone for the next."""
+    """What queues hold while victims for one task are chosen one after the other. Each counts as gone for the next."""
 
     def __init__(self, allocated: Callable[[str], Mapping[str, int]]) -> None:
         self._allocated = allocated

@@ -117,7 +117,7 @@ def node_name(task: TaskInfo) -> str:
 
 
 class CachedNumbers:
-    """The numbers of series by name; made again when what they are made from is something else."""
+    """The numbers of series by name. Made again when what they are made from is something else."""
 
     def __init__(self) -> None:
         self._made: dict[str, tuple[Hashable, Numbers]] = {}

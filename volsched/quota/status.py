@@ -29,7 +29,7 @@ ALWAYS_STATED: Final = ("cpu", "memory")
 
 
 class QueueStatuses:
-    """Follows a cluster from one session to the next; ask it between sessions, when nothing is only tried."""
+    """Follows a cluster from one session to the next. Ask it between sessions, when nothing is only tried."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -65,7 +65,7 @@ class QueueStatuses:
         return WriteQueueStatus(queue.spec.uid, queue.name, allocated, self._past.get(queue.name))
 
     def _used(self, past: Sequence[PastUse]) -> dict[str, None]:
-        """Take in the words about use over time that are due; return the names of their queues."""
+        """Take in the words about use over time that are due. Return the names of their queues."""
         due = dict.fromkeys(name for each in past for name in each.take_due())
         for name in due:
             words = [each.word(name) for each in past]
@@ -74,7 +74,7 @@ class QueueStatuses:
         return due
 
     def _changed(self, beside: tuple[QueueAllocation, ...]) -> dict[str, None]:
-        """Take in what became of queues and claims; return the names of all queues that may have other figures now."""
+        """Take in what became of queues and claims. Return the names of all queues that may have other figures now."""
         changed = self._devices.take_changed()
         charged, self._cluster.queue_cache.dirty_queues = self._cluster.queue_cache.dirty_queues, {}
         for holdings in beside:
@@ -97,7 +97,7 @@ class QueueStatuses:
             self._recount(name)
 
     def _recount(self, name: str) -> tuple[str, ...]:
-        """Let a queue, and those above it, hold what its tasks hold now; return all of them."""
+        """Let a queue, and those above it, hold what its tasks hold now. Return all of them."""
         queue = self._cluster.queues.get(name)
         if queue is None:
             return ()

@@ -22,7 +22,7 @@ REQUIRED: Final = ("name", "submit_s", "duration_s")
 COLUMNS: Final = (
     *REQUIRED, "namespace", "queue", "declared_s", "pods", "min_pods", "priority", "card",
 )  # fmt: skip
-"""The names of columns; any other one is a resource, in amounts of one pod."""
+"""The names of columns. Any other one is a resource, in amounts of one pod."""
 
 _PLAIN_RESOURCES: Final = ("cpu", "memory", "ephemeral-storage")
 _MOST_PODS: Final = 100_000
@@ -56,7 +56,7 @@ def parse_trace(
 
 
 def _rows_of(text: str, path: str) -> Iterator[tuple[int, list[str]]]:
-    """Return each row with the number of its last line; InputError where the text is no CSV."""
+    """Return each row with the number of its last line. Raises InputError where the text is no CSV."""
     rows = csv.reader(io.StringIO(text, newline=""))
     try:
         for row in rows:
@@ -92,7 +92,7 @@ class _FieldFaultError(Exception):
 
 
 class _TraceReader:
-    """Reads the lines of one file; lines that ask for the same share a template."""
+    """Reads the lines of one file. Lines that ask for the same share a template."""
 
     def __init__(self, path: str, header: Sequence[str], scheduler: str, queues: Collection[str]) -> None:
         self.problems: list[InputProblem] = []

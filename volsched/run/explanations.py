@@ -42,7 +42,7 @@ class Explanations:
         self._turns = Turns(AT_ONCE, 1, MOST_WAITING, MOST_IN_ALL)
 
     async def of(self, asker: str, kind: str, namespace: str, name: str) -> tuple[int, bytes]:
-        """Return an HTTP status, and the JSON of the explanation or words; raises ApiError."""
+        """Return an HTTP status, and the JSON of the explanation or words. Raises ApiError."""
         try:
             async with self._turns.turn(asker):
                 with _in_memory(await self._snapshot()) as file:

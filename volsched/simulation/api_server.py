@@ -85,7 +85,7 @@ _KINDS_IN_ORDER: Final = (
 
 @dataclass(slots=True)
 class SimulationHistory:
-    """What happened, in order; an equal Event is not repeated.
+    """What happened, in order. An equal Event is not repeated.
 
     ``refusals``: pods that kubelets refused, with the reason. ``bereaved``: owners of evicted pods, None for those
     without an owner.
@@ -157,7 +157,7 @@ class SimulatedApiServer:
         return self._take()
 
     def move(self) -> tuple[list[Change], bool]:
-        """Carry out the steps of the last cycle; return the changes, and True if anything was done."""
+        """Carry out the steps of the last cycle. Return the changes, and True if anything was done."""
         wanted, self._steps = self._steps, []
         leaving = list(self._leaving.values())
         for step in wanted:
@@ -213,7 +213,7 @@ class SimulatedApiServer:
     # -- steps --------------------------------------------------------------------------------------------------------
 
     def _bind(self, pod: api.Pod, step: Bind) -> None:
-        """Bind a pod once its volumes are; its kubelet may refuse it then."""
+        """Bind a pod once its volumes are. Its kubelet may refuse it then."""
         failure = next(filter(None, map(self._storage.carry_out, step.volumes)), "")
         if failure:
             self._changes.append(BindFailed(step.uid, step.node, failure, self.now.timestamp() + BACK_OFF))
@@ -287,7 +287,7 @@ class SimulatedApiServer:
         self._changes.append(Put(claim))
 
     def release_claims_of(self, pod: api.Pod) -> None:
-        """Release the claims of a finished or deleted pod; claims that were made for it go."""
+        """Release the claims of a finished or deleted pod. Claims that were made for it go."""
         for claim in list(self.resource_claims.values()):
             if claims.belongs_to(claim, pod):
                 self._collect(self.resource_claims, claim, "ResourceClaim")
@@ -309,18 +309,18 @@ class SimulatedApiServer:
         self._remove(pod)
 
     def drop_pod(self, pod: api.Pod) -> list[Change]:
-        """Delete a pod at once; the changes."""
+        """Delete a pod at once. The changes."""
         self._remove(pod)
         return self._take()
 
     def write_pods(self, pods: Iterable[api.Pod]) -> list[Change]:
-        """Write pods at once; the changes."""
+        """Write pods at once. The changes."""
         for pod in pods:
             self.put_pod(pod)
         return self._take()
 
     def write_group(self, group: api.PodGroup) -> list[Change]:
-        """Write a PodGroup at once; the changes."""
+        """Write a PodGroup at once. The changes."""
         self.put_group(group)
         return self._take()
 

@@ -83,7 +83,7 @@ class Objects(Protocol):
         """Let a pod that is over use no ResourceClaim any more."""
 
     def record_event(self, event: RecordEvent) -> None:
-        """Record an Event; an equal one is not repeated."""
+        """Record an Event. An equal one is not repeated."""
 
 
 class Controllers:
@@ -113,7 +113,7 @@ class Controllers:
     # -- turns --------------------------------------------------------------------------------------------------------
 
     def begin(self) -> list[api.Pod]:
-        """Take in the input and return its pods; their PodGroups are written in its order."""
+        """Take in the input and return its pods. Their PodGroups are written in its order."""
         known = with_owners(self._inventory.objects, self._owners)
         self._owners.update((as_owner(found), found) for found in known if is_owner(found))
         self._take_on(known)
@@ -254,7 +254,7 @@ class Controllers:
         return [self._grouped(pod) for pod in made]
 
     def _counted_pods(self, workload: api.ReplicaSet | api.BatchJob) -> Iterator[api.Pod]:
-        """Yield the missing pods; finished and terminating ones do not count."""
+        """Yield the missing pods. Finished and terminating ones do not count."""
         pods = self._pods_of(workload)
         active = sum(1 for pod in pods if pod.status.phase not in FINISHED and not pod.metadata.deletion_timestamp)
         if isinstance(workload, api.BatchJob):
@@ -354,7 +354,7 @@ class Controllers:
                 return name
 
     def _identity(self, owner: api.ApiObject, name: str) -> PodIdentity:
-        """Return the identity of a new pod; its owner's age counts for the first ones, the time for later ones."""
+        """Return the identity of a new pod. Its owner's age counts for the first ones, the time for later ones."""
         created = owner.metadata.creation_timestamp
         if created is not None and self._objects.cycle:
             created = self._objects.now.strftime("%Y-%m-%dT%H:%M:%SZ")

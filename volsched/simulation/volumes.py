@@ -36,7 +36,7 @@ DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
 
 class VolumeController:
-    """The claims and volumes of a cluster, which it keeps; ``tell`` takes what changes of them."""
+    """The claims and volumes of a cluster, which it keeps. ``tell`` takes what changes of them."""
 
     def __init__(self, inventory: Inventory, notify: Callable[[Change], None]) -> None:
         self.claims: dict[str, api.PersistentVolumeClaim] = {}
@@ -87,7 +87,7 @@ class VolumeController:
             self._settle(self.claims[key])
 
     def carry_out(self, write: VolumeWrite) -> str:
-        """Bind a claim as the scheduler wants, to an existing or a new volume; return why it cannot be."""
+        """Bind a claim as the scheduler wants, to an existing or a new volume. Return why it cannot be."""
         claim = self.claims.get(write.claim)
         if claim is None:
             return f'persistentvolumeclaim "{write.claim}" is gone'
@@ -134,7 +134,7 @@ class VolumeController:
     # -- making volumes -----------------------------------------------------------------------------------------------
 
     def _provision(self, claim: api.PersistentVolumeClaim, node: str | None) -> str:
-        """Make a volume that is reached from a node, from all for an empty one; return why it cannot be made."""
+        """Make a volume that is reached from a node, from all for an empty one. Return why it cannot be made."""
         found, size = self._classes.get(class_of(claim)), size_of(claim)
         if found is None or found.provisioner in ("", NO_PROVISIONER):
             return f'nobody makes volumes of the storage class "{class_of(claim)}"'
@@ -191,7 +191,7 @@ class VolumeController:
                 yield pool
 
     def _use_storage(self, storage_class: str, node: str, size: int) -> None:
-        """Take storage from the driver's report for a node, for each of its classes; negative: give."""
+        """Take storage from the driver's report for a node, for each of its classes. Negative: give."""
         driver = self._classes[storage_class].provisioner
         classes = {found.key for found in self._classes.values() if found.provisioner == driver}
         for pool in list(self._pools(node, lambda pool: pool.storage_class_name in classes)):
@@ -210,7 +210,7 @@ class VolumeController:
 
 
 def _default_of(classes: Iterable[api.StorageClass]) -> str | None:
-    """Return the default class: the newest that is one, of equal ones the first name; None when there is none."""
+    """Return the default class: the newest that is one, of equal ones the first name, or None when there is none."""
     defaults = sorted((c for c in classes if c.metadata.annotations.get(DEFAULT_CLASS) == "true"), key=lambda c: c.key)
     newest = max(defaults, key=lambda found: found.metadata.creation_timestamp or "", default=None)
     return newest.key if newest is not None else None

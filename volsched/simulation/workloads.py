@@ -33,7 +33,7 @@ class PodIdentity:
 
 
 def pod_of(owner: api.ApiObject, template: api.PodTemplateSpec, identity: PodIdentity, **changes: object) -> api.Pod:
-    """Make a pod from a template; ``changes`` are fields of its spec."""
+    """Make a pod from a template. ``changes`` are fields of its spec."""
     namespace = owner.metadata.namespace
     # ties end at uids: those made first come first, whatever they are called
     uid = f"{identity.number:08x}{derived_uid('Pod', namespace, identity.name)[8:]}"

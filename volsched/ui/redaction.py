@@ -103,7 +103,7 @@ def _pods(holder: str) -> list[str]:
 
 
 def _by_model(cards: Iterable[NodeCards]) -> Iterator[NodeCards]:
-    """Yield one entry for each model, with its number of nodes; cells are those of the reader."""
+    """Yield one entry for each model, with its number of nodes. Cells are those of the reader."""
     models: dict[tuple[str, str], list[NodeCards]] = {}
     for each in cards:
         models.setdefault((each.model, each.sort), []).append(each)

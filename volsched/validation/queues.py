@@ -36,7 +36,7 @@ def queue_faults(queue: api.Queue, queues: Mapping[str, api.Queue]) -> Faults:
 
 
 def _at_most(field: str, amounts: Amounts, what: str, limits: Amounts) -> Faults:
-    """Yield a fault for each amount above its limit; an absent limit is none."""
+    """Yield a fault for each amount above its limit. An absent limit is none."""
     for name, text in amounts.items():
         amount, limit = _parsed(name, text), _parsed(name, limits.get(name))
         if amount is not None and limit is not None and amount > limit:
@@ -118,7 +118,7 @@ def use_faults(field: str, name: str, queues: Mapping[str, api.Queue]) -> Faults
 
 
 def deletion_faults(queue: api.Queue, queues: Mapping[str, api.Queue], groups: int) -> Faults:
-    """Yield why a queue cannot be deleted; `groups` is how many PodGroups are in it that have not completed."""
+    """Yield why a queue cannot be deleted. `groups` is how many PodGroups are in it that have not completed."""
     name = queue.metadata.name
     if name in BUILT_IN:
         yield Fault("metadata.name", FORBIDDEN, f"queue {name!r} always exists and cannot be deleted")

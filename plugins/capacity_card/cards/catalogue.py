@@ -65,7 +65,7 @@ class CardCatalogue:
     # -- following nodes ----------------------------------------------------------------------------------------------
 
     def put(self, node: NodeInfo) -> bool:
-        """Look at a node that is new or whose properties changed; whether it offers other cards than before."""
+        """Look at a node that is new or whose properties changed. Return True if it offers other cards than before."""
         now, before = self._look_at(node), self._of.get(node.name)
         self._of[node.name] = now
         self._note_warnings(node, now.warnings)

@@ -36,7 +36,7 @@ class Matching:
     given: dict[Names, dict[str, int]] = field(default_factory=dict)
 
     def add(self, names: Names, amount: int) -> int:
-        """Meet as much of a demand as possible, moving what others got if need be; return what is left unmet."""
+        """Meet as much of a demand as possible, moving what others got if need be. Return what is left unmet."""
         while amount > 0:
             path = self._path(names)
             if path is None:

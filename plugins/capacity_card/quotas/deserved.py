@@ -36,7 +36,7 @@ def deserved_faults(queue: api.Queue, beside: Surroundings) -> Faults:
 
 
 def _at_most(texts: Texts, annotation: str, other: str) -> Faults:
-    """Yield amounts above what another annotation states; one that is not there states nothing."""
+    """Yield amounts above what another annotation states. One that is not there states nothing."""
     if not states_any(texts, other):
         return
     amounts = _amounts(texts, annotation)

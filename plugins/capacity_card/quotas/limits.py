@@ -43,7 +43,7 @@ class QueueLimit:
         return min(quota, self.left.get(dimension, quota)) if self.left else quota
 
     def yields(self, dimension: Dimension) -> bool:
-        """Whether it is for what others are guaranteed of a card that the queue may not hold all of its quota."""
+        """True if it is for what others are guaranteed of a card that the queue may not hold all of its quota."""
         return self.of(dimension) < self.amounts.get(dimension, self.other)
 
 
@@ -66,7 +66,7 @@ def _single(cards: Cards) -> dict[Dimension, int]:
 
 
 class QueueLimits:
-    """The limits of all queues; ``version`` changes with any of them, with queues coming, going and moving.
+    """The limits of all queues. ``version`` changes with any of them, with queues coming, going and moving.
 
     ``there`` is what the cluster has of each card, and may change: call ``stock_changed`` then.
     """
@@ -118,7 +118,7 @@ class QueueLimits:
         self.version += 1
 
     def _refresh_guarantees(self) -> bool:
-        """Find out again what is guaranteed if queues have changed; return whether anything is."""
+        """Find out again what is guaranteed if queues have changed. Return whether anything is."""
         if self._guarantees is None:
             self._siblings = {}
             for queue in self._cluster.queues:
@@ -146,7 +146,7 @@ class QueueLimits:
         return self._quotas.get(name, CardQuota())
 
     def take_faults(self) -> list[tuple[QueueInfo, str]]:
-        """What is wrong in annotations of queues; each once, and again when it is something else."""
+        """What is wrong in annotations of queues. Each once, and again when it is something else."""
         found = [
             (queue, "; ".join(map(str, self._quotas[name].errors))) for name, queue in sorted(self._faulty.items())
         ]

@@ -44,7 +44,7 @@ class CardQuota:
 
 
 def quota_of(annotations: Mapping[str, str]) -> CardQuota:
-    """Return what a queue states; one without a quota may hold 0 of every card."""
+    """Return what a queue states. One without a quota may hold 0 of every card."""
     (cards, deserved, guarantee), errors = zip(*(amounts_of(annotations, name) for name in OF_QUEUES), strict=True)
     wrong = tuple(error for found in errors for error in found)
     if not states_any(annotations, CARD_DESERVED, CARD_GUARANTEE):
@@ -56,7 +56,7 @@ def quota_of(annotations: Mapping[str, str]) -> CardQuota:
 
 
 def states_any(annotations: Mapping[str, str], *names: str) -> bool:
-    """Whether any of these annotations states anything."""
+    """True if any of these annotations states anything."""
     return any(annotations.get(name, "").strip() for name in names)
 
 

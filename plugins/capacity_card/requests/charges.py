@@ -169,7 +169,7 @@ class Charges:
 
 
 def _devices(template: PodTemplate) -> dict[str, int]:
-    """What a template asks for of extended resources; where requests and limits differ, the limits count (*ours*).
+    """What a template asks for of extended resources. Where requests and limits differ, the limits count (*ours*).
 
     The API server refuses such pods; manifests may have them.
     """

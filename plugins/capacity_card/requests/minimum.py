@@ -41,7 +41,7 @@ class Need:
         return sum(self.roles.values()) + self.more
 
     def can_be_had(self, pods: Counter[str]) -> bool:
-        """Whether there are enough pods, counted by role."""
+        """True if there are enough pods, counted by role."""
         return pods.total() >= self.count and all(pods[role] >= least for role, least in self.roles.items())
 
 
@@ -87,7 +87,7 @@ def _of_lists(kinds: Iterable[RolePods], lists: Sequence[Names]) -> Iterable[tup
 
 
 def least(need: Need, pods: Iterable[tuple[str, int, int]]) -> int:
-    """Return the least that the pods come to which a gang needs; each entry is a role, an amount, and how many."""
+    """Return the least that the pods come to which a gang needs. Each entry is a role, an amount, and how many."""
     total, lacking, others = 0, dict(need.roles), list[tuple[int, int]]()
     for role, amount, count in sorted(pods, key=lambda entry: entry[1]):
         taken = min(count, lacking.get(role, 0))

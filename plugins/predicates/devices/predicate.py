@@ -88,7 +88,7 @@ class DeviceRules(Observer):
         self._searches: Numbers = dict.fromkeys(((result,) for result in RESULTS), 0.0)
 
     def searches(self) -> Numbers:
-        """Return how many searches for devices there were, by how they ended; the same mapping until one is added."""
+        """Return how many searches for devices there were, by how they ended. The same mapping until one is added."""
         found = self._allocator.searches
         if sum(self._searches.values()) != sum(found.values()):
             self._searches = {(result,): float(found.get(result, 0)) for result in RESULTS}
@@ -104,7 +104,7 @@ class DeviceRules(Observer):
             self._cluster.wake(ClusterEvent.DEVICES_CHANGED)
 
     def wake_at(self) -> float | None:
-        """Return when nodes are asked again that were not judged (seconds since the epoch); None without any."""
+        """Return when nodes are asked again that were not judged (seconds since the epoch), or None without any."""
         if self._session is None or not self._allocator.is_behind:
             return None
         return self._session.now + POSTPONED_SECONDS
@@ -210,7 +210,7 @@ class DeviceRules(Observer):
     # -- what placed pods have ----------------------------------------------------------------------------------------
 
     def allocate(self, task: TaskInfo) -> Verdict | None:
-        """Give a newly placed pod its devices; one that comes back from an eviction still has them."""
+        """Give a newly placed pod its devices. One that comes back from an eviction still has them."""
         if not self._concerns(task) or task.node is None or task.status not in PLACED_NOW:
             return None
         needs = self.needs_of(task)

@@ -1,4 +1,4 @@
-"""Combinations of the answers of several plugins; ``ruleset.py`` asks the other rules one after the other.
+"""Combinations of the answers of several plugins. ``ruleset.py`` asks the other rules one after the other.
 
 Tiers and plugins are asked in the order of the configuration. The rules are those of Volcano's session, with the one
 decision of ours that is marked.
@@ -84,7 +84,7 @@ def first_tier_and(fns: Tiered[JobStarvingFn], job: JobInfo) -> bool:
 
 
 def victims(fns: Tiered[VictimsFn], task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
-    """Intersect the answers inside a tier; the first tier with a non-empty intersection decides.
+    """Intersect the answers inside a tier. The first tier with a non-empty intersection decides.
 
     An abstention (None) is skipped. *Ours*: an empty intersection stays empty in its tier, where upstream lets the next
     plugin start it again.
@@ -105,7 +105,7 @@ def victims(fns: Tiered[VictimsFn], task: TaskInfo, candidates: Sequence[TaskInf
 
 
 def victims_for_all(fns: Tiered[VictimsFn], task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
-    """Return the candidates in every answer, of all tiers; each plugin is asked about those that remain."""
+    """Return the candidates in every answer, of all tiers. Each plugin is asked about those that remain."""
     chosen = list(candidates)
     for _, fn in fns:
         answer = fn(task, chosen) if chosen else ()
@@ -141,13 +141,13 @@ class ElasticQuota(Protocol):
         """Return how much a victim holds of what a task could use."""
 
     def holders(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> Sequence[TaskInfo] | None:
-        """Return the candidates that hold anything that a task could use; None when the rule is not for it."""
+        """Return the candidates that hold anything that a task could use, or None when the rule is not for it."""
 
     def spares(self, task: TaskInfo, victim: TaskInfo) -> bool:
         """True if a victim of other plugins is spared: what it holds of this dimension is not reclaimable."""
 
     def victims(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> Sequence[TaskInfo] | None:
-        """Return the candidates each of which may be evicted alone; None if the rule does not apply to the task."""
+        """Return the candidates each of which may be evicted alone, or None if the rule does not apply to the task."""
 
 
 class ElasticQuotas:

@@ -110,7 +110,7 @@ class Ruleset:
             self.quotas, self.headrooms = before
 
     def limit_refusal(self, queue: QueueInfo, task: TaskInfo) -> Verdict | None:
-        """Return the first refusal by a quota that administrators set, not by shares; ``refused`` is not called."""
+        """Return the first refusal by a quota that administrators set, not by shares. ``refused`` is not called."""
         for headroom, refusal, _ in self._limits:
             verdict = headroom(queue, task.template).refusal if headroom is not None else refusal(queue, task)
             if verdict is not None:
@@ -137,11 +137,11 @@ class Ruleset:
         return TreeHeap(order.way, order.level_key, queues)
 
     def queue_key(self, queue: QueueInfo) -> tuple[Any, ...]:
-        """Return the place of a queue among queues; smaller goes first."""
+        """Return the place of a queue among queues. Smaller goes first."""
         return queue_key(self.of[QueueOrder], queue)
 
     def job_key(self, job: JobInfo) -> tuple[Any, ...]:
-        """Return the place of a job in its queue; smaller goes first."""
+        """Return the place of a job in its queue. Smaller goes first."""
         return job_key(self.of[JobOrder], job)
 
     def in_order(self, tasks: Iterable[TaskInfo]) -> list[TaskInfo]:
@@ -249,7 +249,7 @@ class Ruleset:
         return [self._protectors(task, victim, known) for victim in candidates]
 
     def _protectors(self, task: TaskInfo, victim: TaskInfo, known: dict[str, frozenset[str]]) -> frozenset[str]:
-        """Return the plugins that protect a candidate; ``known`` has the answers about pods that leave together."""
+        """Return the plugins that protect a candidate. ``known`` has the answers about pods that leave together."""
         unit = unit_of(victim)
         together = unit[0].job.key if len(unit) > 1 and unit[0].job is not None else victim.uid
         if together not in known:

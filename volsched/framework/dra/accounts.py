@@ -71,7 +71,7 @@ class PodCharge(NamedTuple):
 
 
 class DeviceAccounts(Observer):
-    """Counts the devices that each queue uses through ResourceClaims; each answer is up to date.
+    """Counts the devices that each queue uses through ResourceClaims. Each answer is up to date.
 
     ``counts``: indexed by status, whether a pod of that status counts. ``with_admin``: devices for administrators,
     which are shared with their users, count too. ``on_claim_changed`` is called with the key of a claim that may count
@@ -132,7 +132,7 @@ class DeviceAccounts(Observer):
         return levels(self._cluster.queues, queue)
 
     def claims_of(self, task: TaskInfo) -> tuple[str, ...]:
-        """Return the keys of a pod's claims, each once; those that are not made yet are left out."""
+        """Return the keys of a pod's claims, each once. Those that are not made yet are left out."""
         return claims_of(task, self._cluster.devices)
 
     def concerns(self, task: TaskInfo) -> bool:
@@ -140,7 +140,7 @@ class DeviceAccounts(Observer):
         return bool(task.template.has_resource_claims or from_devices(task.template, self._cluster.devices))
 
     def charge(self, key: str) -> Amounts:
-        """Return what a claim counts for; one that was deleted while it is held counts for what it did."""
+        """Return what a claim counts for. One that was deleted while it is held counts for what it did."""
         self._refresh()
         return self._charges[key] if key in self._charges else self._read(key)
 
@@ -182,7 +182,7 @@ class DeviceAccounts(Observer):
             self._charge_pod(task)
 
     def run_allocated(self, tasks: Sequence[TaskInfo]) -> None:
-        """Charge equal pods, if their template wants any devices; what is equal is added up once."""
+        """Charge equal pods, if their template wants any devices. What is equal is added up once."""
         job = tasks[0].job
         if job is None or not self._counts[tasks[0].status] or not self.concerns(tasks[0]):
             return
@@ -278,7 +278,7 @@ class DeviceAccounts(Observer):
         self._count(charge.levels, charge.claims, 1)
 
     def _note_charge(self, task: TaskInfo, job: JobInfo, above: tuple[str, ...]) -> PodCharge:
-        """Note what a pod counts for, and in which queues; these are not told yet."""
+        """Note what a pod counts for, and in which queues. These are not told yet."""
         charge = self._pod_charges[task.uid] = PodCharge(above, self.claims_of(task))
         self._job_queues[job.key] = job.queue
         for key in charge.claims:
@@ -338,7 +338,7 @@ class DeviceAccounts(Observer):
 
 
 def claims_of(task: TaskInfo, devices: Devices) -> tuple[str, ...]:
-    """Return the keys of a pod's claims, each once; those that are not made yet are left out."""
+    """Return the keys of a pod's claims, each once. Those that are not made yet are left out."""
     keys = dict.fromkeys(key for _, key in task.claims_by_entry() if key)
     if from_devices(task.template, devices):
         made = devices.extended_claim_of(task.as_owner)

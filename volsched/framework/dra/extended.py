@@ -37,7 +37,7 @@ Pairs = tuple[tuple[str, str], ...]
 _ONE: Final = 1000
 """An amount of one device, in thousandths."""
 _LONGEST_START: Final = 50
-"""Letters of a claim's name that tell the pod; API servers make names of 63 letters at most."""
+"""Letters of a claim's name that tell the pod. API servers make names of 63 letters at most."""
 
 
 def from_devices(template: PodTemplate, devices: Devices) -> Pairs:
@@ -97,7 +97,7 @@ def _in_order(task: TaskInfo) -> list[tuple[str, ContainerAmounts]]:
 
 
 class _ExtendedResource:
-    """What containers want of one resource; `mappings` fill as `requests` are made."""
+    """What containers want of one resource. `mappings` fill as `requests` are made."""
 
     def __init__(self, resource: str, device_class: str, containers: Sequence[tuple[str, ContainerAmounts]]) -> None:
         self._resource = resource

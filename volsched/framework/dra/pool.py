@@ -28,7 +28,7 @@ class Pool:
 
     @property
     def is_usable(self) -> bool:
-        """Whether devices may be taken from it."""
+        """True if devices may be taken from it."""
         return not self.incomplete and not self.invalid
 
     def left(self, usage: DeviceUsage) -> dict[tuple[str, str], Fraction]:

@@ -90,7 +90,7 @@ def in_order(pools: Iterable[Pool | None]) -> list[Pool]:
 
 
 def pool_for(name: PoolId, slices: Iterable[Slice], node: str, labels: Mapping[str, str]) -> Pool | None:
-    """Return a pool as the node of this name and with these labels sees it; None when it has nothing there."""
+    """Return a pool as the node of this name and with these labels sees it, or None when it has nothing there."""
     slices = sorted(slices, key=lambda part: part.name)
     newest = max(part.generation for part in slices)
     slices = [part for part in slices if part.generation == newest]

@@ -30,7 +30,7 @@ class Numbers:
         self._next = 1
 
     def of(self, value: Hashable) -> int:
-        """Return the number of a value; a number is never given to another one."""
+        """Return the number of a value. A number is never given to another one."""
         found = self._known.get(value)
         if found is None:
             if len(self._known) >= self._most:

@@ -22,7 +22,7 @@ Counts = npt.NDArray[np.int64]
 
 
 class Selection(NamedTuple):
-    """Pods that all of some terms mean; ``live`` leaves those out that are being deleted."""
+    """Pods that all of some terms mean. ``live`` leaves those out that are being deleted."""
 
     terms: tuple[PodTerm, ...]
     live: bool = False

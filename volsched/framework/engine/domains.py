@@ -299,7 +299,7 @@ class Domains(Observer):
         return self._apart.find(task.namespace, task.spec.labels, self.namespace_labels(task.namespace))
 
     def drawing(self, task: TaskInfo) -> tuple[PlacedTerm, ...]:
-        """Return the preferred terms of placed pods that select this task; their tables hold weights."""
+        """Return the preferred terms of placed pods that select this task. Their tables hold weights."""
         if not self._liked.size:
             return ()
         self._follow_namespaces()

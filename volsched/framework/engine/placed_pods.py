@@ -108,7 +108,7 @@ class DomainNodes:
     def eligible_for(
         self, keys: tuple[str, ...], selector: NodeSelector | None, tolerations: tuple[Toleration, ...] | None
     ) -> EligibleNodes:
-        """Return the nodes that count for a spread constraint; they are followed from now on."""
+        """Return the nodes that count for a spread constraint. They are followed from now on."""
         key = (keys, selector, tolerations)
         found = self.eligible.get(key)
         if found is None:

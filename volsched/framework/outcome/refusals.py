@@ -54,7 +54,7 @@ class Refusals:
             task.refusal = None
 
     def clear(self, job: JobInfo) -> None:
-        """Leave no reason with a job any more; its tasks keep theirs."""
+        """Leave no reason with a job any more. Its tasks keep theirs."""
         if job.refusal is not None:
             job.refusal = None
             self._cluster.queue_cache.dirty_jobs[job.key] = job
@@ -84,7 +84,7 @@ class Refusals:
         self.set_conditions(job, with_condition(job.conditions, condition))
 
     def set_conditions(self, job: JobInfo, conditions: tuple[PodGroupCondition, ...]) -> None:
-        """Replace a PodGroup's conditions; they are written when they state something new."""
+        """Replace a PodGroup's conditions. They are written when they state something new."""
         if conditions != job.conditions:
             job.conditions = conditions
             self._cluster.queue_cache.dirty_jobs[job.key] = job

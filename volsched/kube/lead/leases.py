@@ -41,7 +41,7 @@ def of_schedulers(namespace: str = "") -> Resource:
 
 @dataclass(frozen=True, slots=True)
 class LeaseInfo:
-    """The metadata of one scheduler on its Lease; ``lease`` is `namespace/name`, ``renewed`` an RFC 3339 time."""
+    """The metadata of one scheduler on its Lease. ``lease`` is `namespace/name`, ``renewed`` an RFC 3339 time."""
 
     lease: str
     names: tuple[str, ...]

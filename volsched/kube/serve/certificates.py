@@ -37,7 +37,7 @@ class Pair:
 
     @classmethod
     def made(cls, names: Sequence[str], begin: datetime, lifetime: timedelta) -> Pair:
-        """Make one for these DNS names and IP addresses; the first is its subject."""
+        """Make one for these DNS names and IP addresses. The first is its subject."""
         signer, served = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
         issuer = _named(f"volsched, {begin:%Y-%m-%dT%H:%M:%SZ}")
         span = (begin - SKEW, begin + lifetime)
@@ -108,7 +108,7 @@ def name_problem(name: str) -> str:
 
 
 def ends_of(certificate: bytes) -> datetime:
-    """Return until when a certificate is valid; ValueError when it is none."""
+    """Return until when a certificate is valid. Raises ValueError when it is none."""
     return x509.load_pem_x509_certificate(certificate).not_valid_after_utc
 
 

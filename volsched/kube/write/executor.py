@@ -166,7 +166,7 @@ class ClusterExecutor:
             self._bound.clear()
 
     def _take_or_report(self, step: PlanStep) -> None:
-        """Take a step over; a failure over one ends with it, and its pod is not waited for any more."""
+        """Take a step over. A failure over one ends with it, and its pod is not waited for any more."""
         if self._stopped:
             return
         try:

@@ -31,7 +31,7 @@ class Throttle:
         return max(0.0, self._until - time.monotonic())
 
     def refused(self, error: ApiError) -> float:
-        """Take in an answer 429; return how many seconds its write should wait."""
+        """Take in an answer 429. Return how many seconds its write should wait."""
         asked = error.retry_after or USUAL_PAUSE_SECONDS
         if not error.is_overload:
             return asked

@@ -87,7 +87,7 @@ class Views:
         }
 
     def observe(self, changes: Sequence[Change]) -> None:
-        """Take in changes of an informer; a failure over an object ends with that object."""
+        """Take in changes of an informer. A failure over an object ends with that object."""
         self._forget_deleted(time.monotonic() - DELETED_LATELY_SECONDS)
         for change in changes:
             try:
@@ -106,7 +106,7 @@ class Views:
             self._forget(change.kind, change.namespace, change.name, change.uid)
 
     def _forget_deleted(self, before: float) -> None:
-        """Drop objects that were deleted so long ago that no write to them is under way; the oldest come first."""
+        """Drop objects that were deleted so long ago that no write to them is under way. The oldest come first."""
         while self._recently_deleted and next(iter(self._recently_deleted.values())) < before:
             self._recently_deleted.popitem(last=False)
 

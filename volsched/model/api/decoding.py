@@ -104,7 +104,7 @@ def _texts_of(kind: type[ApiObject]) -> tuple[str, ...]:
 
 
 def convert(read: Any, kind: type[T]) -> T:
-    """Return plain values as a struct of this kind; raises FieldError with the path (`$.spec.nodeSelector`)."""
+    """Return plain values as a struct of this kind. Raises FieldError with the path (`$.spec.nodeSelector`)."""
     try:
         return msgspec.convert(read, kind)
     except msgspec.ValidationError as error:

@@ -49,7 +49,7 @@ class Version(str):
 
 
 Value = bool | int | str | Version | tuple[bool | int | str, ...]
-"""The value of an attribute; a tuple is a list of values."""
+"""The value of an attribute. A tuple is a list of values."""
 
 
 @dataclass(frozen=True, slots=True)

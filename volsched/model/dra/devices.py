@@ -189,7 +189,7 @@ class Devices:
         return chosen.allocation if chosen is not None else None
 
     def class_for(self, resource: str) -> str | None:
-        """Return the DeviceClass whose devices stand for an extended resource (KEP 5004); None when there is none.
+        """Return the DeviceClass whose devices stand for an extended resource (KEP 5004), or None when there is none.
 
         Of several classes that name it, the newest, then the first by name. A class stands for its implicit name, too.
         """
@@ -213,7 +213,7 @@ class Devices:
         return self._log.end
 
     def changed_since(self, position: int) -> Iterable[str] | None:
-        """Return the keys of the claims that changed since a position, each once; None when that was forgotten."""
+        """Return the keys of the claims that changed since a position, each once, or None when that was forgotten."""
         return self._log.since(position)
 
     def _changed(self, key: str) -> None:
@@ -262,7 +262,7 @@ class Devices:
 
     @contextmanager
     def cleaned_up(self, pods: Container[str]) -> Iterator[None]:
-        """Let the devices count as free of claims all of whose users are gone; ``pods`` are the uids of those there."""
+        """Let the devices count as free of claims all of whose users are gone. ``pods`` are the uids of those there."""
         left = [claim for claim in self._unclean_of(pods) if claim.uid not in self.vacant]
         for claim in left:
             self.vacate(claim, is_vacant=True)
@@ -467,7 +467,7 @@ class Devices:
         self._pool_changed(pool)
 
     def _pool_changed(self, pool: PoolId) -> None:
-        """Have the node of a pool asked again; all nodes, if the pool belongs to several."""
+        """Have the node of a pool asked again. All nodes, if the pool belongs to several."""
         self.pool_log.append(pool)
         nodes = self._nodes_of.get(pool)
         if nodes is None:
@@ -510,5 +510,5 @@ def _add(counts: dict, key: object, by: int) -> None:  # type: ignore[type-arg] 
 
 
 def _older(version: str, than: str) -> bool:
-    """Return whether a resource version is an earlier one; what is no number is never earlier."""
+    """Return whether a resource version is an earlier one. What is no number is never earlier."""
     return version.isdigit() and than.isdigit() and (len(version), version) < (len(than), than)

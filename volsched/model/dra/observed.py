@@ -143,7 +143,7 @@ def _without_parameters(written: msgspec.Raw) -> Any:
 
 
 def _as(kind: type[S], written: msgspec.Raw) -> S | None:
-    """Return a text as such a struct; None when it is none."""
+    """Return a text as such a struct, or None when it is none."""
     try:
         return json_text.decode(bytes(written), kind)
     except msgspec.MsgspecError:
@@ -160,7 +160,9 @@ def needs_parameters(allocation: dra.Allocation) -> bool:
 
 
 def with_parameters(allocation: dra.Allocation, claim: bytes) -> dra.Allocation:
-    """Return an allocation with the parameters of its claim, which is given as JSON; FieldError when they are not.
+    """Return an allocation with the parameters of its claim, which is given as JSON.
+
+    Raises FieldError when they are not.
 
     The spec of a claim never changes, so those that an allocation states are all there, in their order.
     """

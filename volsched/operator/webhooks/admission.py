@@ -40,7 +40,7 @@ KINDS: Final = (
     ("scheduling.volcano.sh", "v1beta1", "queues"),
     *((*version.split("/"), plural) for version in native.VERSIONS for plural in ("podgroups", "workloads")),
 )
-"""The kinds that are judged; the manifests state which are sent."""
+"""The kinds that are judged. The manifests state which are sent."""
 
 UNPROCESSABLE: Final = 422
 
