@@ -36,7 +36,7 @@ from volsched.plugin.cards import UNMAPPED, CardMapping
 from volsched.plugin.quota import JobCharges
 
 Placed: TypeAlias = tuple[str, str]
-"""A card, and the workload of those who hold it (online or offline)."""
+"""A card, and the kind of workload that holds it (online or offline)."""
 
 
 class PlacedCards(JobCharges[Placed]):
@@ -197,7 +197,7 @@ class CardUsage(Observer):
         return self._charged_cards.pop(task.uid, None)
 
     def _charge_all(self, tasks: Iterable[TaskInfo]) -> None:
-        """Charge what stood before anybody followed it, equal tasks of a job on nodes of a kind together."""
+        """Charge pods that were placed before this observer; equal tasks of a job on equal nodes together."""
         groups: dict[tuple[str, int, int, str], list[TaskInfo]] = {}
         for task in tasks:
             if task.job is not None and IS_CHOSEN[task.status]:

@@ -55,7 +55,7 @@ class DeviceReclaimView:
         return {key: amount for key, amount in self._limits.counted(asked).items() if amount}
 
     def holds(self, victim: TaskInfo, task: TaskInfo) -> Amounts:
-        """Return what a pod and all that go with it would give back for everybody."""
+        """Return the amounts that the cluster regains if a pod and all that leave with it are evicted."""
         return self._charges(key for key, count in self._uses(departing(victim)) if self._usage.users(key) <= count)
 
     def frees(self, queue: str, victims: Sequence[TaskInfo], task: TaskInfo) -> Amounts:

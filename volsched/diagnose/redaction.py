@@ -1,4 +1,4 @@
-"""An explanation for somebody who may get one object alone: names of other teams' objects become counts."""
+"""An explanation for a user who may read one object only: names of other teams' objects become counts."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ MORE_CYCLES: Final = 6
 
 _FAILED: Final = 3
 _LONGEST: Final = 4096
-"""Bytes that a pipe takes at least, whether anybody reads or not."""
+"""Bytes that a pipe takes at least, even if nothing reads."""
 
 
 class WhatIfError(RuntimeError):

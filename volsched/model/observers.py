@@ -115,17 +115,17 @@ class Observers:
         self._notify(self._all, notify)
 
     def notify_job(self, job: JobInfo, *, gone: bool = False) -> None:
-        """Tell those who care that a job came, changed or went."""
+        """Notify the observers concerned that a job came, changed or went."""
         self._notify(self._of_jobs, lambda observer: observer.job_changed(job, gone=gone))
 
     def notify_annotations(self, task: TaskInfo) -> bool:
-        """Tell those who care that a task shows other annotations. Return True if there is any."""
+        """Notify the observers concerned that a task shows other annotations. Return True if there is any."""
         following = self._following(task, "task_annotated")
         self._notify(following, lambda observer: observer.task_annotated(task))
         return bool(following)
 
     def notify_started(self, task: TaskInfo) -> None:
-        """Tell those who care that a task's pod has started."""
+        """Notify the observers concerned that a task's pod has started."""
         self._notify(self._following(task, "task_started"), lambda observer: observer.task_started(task))
 
     def notify_lost(self, task: TaskInfo) -> None:

@@ -191,7 +191,7 @@ class ElasticQuotas:
         return chosen
 
     def preemptable(self, task: TaskInfo, chosen: list[TaskInfo]) -> list[TaskInfo]:
-        """Strike off those who hold nothing of what a task wants."""
+        """Drop candidates that hold nothing of what a task requests."""
         for quota in self._preempting:
             chosen = _named(quota.holders(task, chosen), chosen)
         return chosen

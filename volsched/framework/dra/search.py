@@ -308,7 +308,7 @@ class _AllocationSearch:
         return True
 
     def _in_use(self, index: int, option: _Alternative, device: Device) -> bool:
-        """Return whether a device is taken. Administrators share with everybody, but have it once in a claim."""
+        """Return whether a device is taken. Administrators share it with all claims, but have it once in a claim."""
         mine = self._mine.get(device.id)
         if option.ask.admin:
             return mine is not None and index in mine
@@ -439,7 +439,7 @@ def _impossible(message: str) -> _StopError:
 
 
 def _untolerated(device: Device, tolerations: Iterable[DeviceToleration]) -> DeviceTaint | None:
-    """Return the first taint of a device that keeps it from being given out to somebody with these tolerations."""
+    """Return the first taint of a device that these tolerations do not tolerate."""
     blocking = (taint for taint in device.taints if taint.effect in BLOCKING)
     return next((taint for taint in blocking if not any(tolerates(x, taint) for x in tolerations)), None)
 

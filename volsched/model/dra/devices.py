@@ -50,7 +50,7 @@ class DeviceUsage:
 
     def __init__(self) -> None:
         self.taken: dict[DeviceId, int] = {}
-        """Devices that somebody has for himself, and by how many claims (more than one is somebody's mistake)."""
+        """Devices that one claim has alone, with the number of claims; more than one is a mistake of another writer."""
         self.shares: dict[DeviceId, int] = {}
         """Devices that are shared, and in how many parts."""
         self.consumed: dict[DeviceId, dict[str, Fraction]] = {}
@@ -250,7 +250,7 @@ class Devices:
     # -- what would be free -------------------------------------------------------------------------------------------
 
     def users_of(self, claim: Claim) -> list[str]:
-        """Return the uids of those who use a claim, or are about to."""
+        """Return the uids of pods that use a claim, or are about to."""
         chosen = self.in_flight.get(claim.uid)
         return [*(consumer.uid for consumer in claim.reserved_for), *(chosen.pods if chosen is not None else ())]
 
