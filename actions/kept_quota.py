@@ -71,7 +71,7 @@ class KeptQuota(Generic[P]):
         return bool(self._book.kept) and self._session.has_rule(Allocatable)
 
     def refusal(self, task: TaskInfo) -> Verdict | None:
-        """Why a pod of the same queue, or of one beneath the same parent, may not start now."""
+        """Return why a pod of the same queue, or of one beneath the same parent, may not start now."""
         if self._book.is_trying:
             return None
         concerned = [reservation for reservation in self._book.kept.values() if self._concerns(reservation, task)]

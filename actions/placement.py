@@ -141,7 +141,7 @@ def _place_equal(session: Session, statement: Statement, attempt: Attempt, most:
 
 
 def _equal_tasks(tasks: Sequence[TaskInfo], most: int) -> list[TaskInfo]:
-    """The next task, and those after it that differ in nothing but who they are."""
+    """Return the next task, and those after it that differ in nothing but who they are."""
     first = tasks[-1]
     run = [first]
     if most < 2 or has_history(first):
@@ -157,7 +157,7 @@ def _equal_tasks(tasks: Sequence[TaskInfo], most: int) -> list[TaskInfo]:
 
 
 def _quota(session: Session, queue: QueueInfo, task: TaskInfo) -> Quota:
-    """What the queue may take on. The room that the task itself was promised does not count against it."""
+    """Return what the queue may take on. The room that the task itself was promised does not count against it."""
     found = session.quota(queue, task)
     if found.refusal is None or not session.nominations.is_kept(task):
         return found

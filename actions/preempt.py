@@ -104,7 +104,10 @@ class PreemptAction:
     def _count_victims(
         self, session: Session, queue: QueueInfo, job: JobInfo, tasks: list[TaskInfo], value: str
     ) -> tuple[int, int] | None:
-        """How many would go for a group in a domain, and run; None when it cannot have what it starts with there."""
+        """Return how many would go for a group in a domain, and run.
+
+        None when it cannot have what it starts with there.
+        """
         Topology.of(session).pin(job, value)
         with session.without_requeue():
             trial = session.statement()

@@ -154,6 +154,9 @@ def _is_more_deserved(session: Session, job: JobInfo) -> bool:
 
 
 def _place(session: Session, job: JobInfo) -> tuple[Any, ...]:
-    """The place of a job in its queue; of equal jobs those go last that have their minimum, if only as a promise."""
+    """Return the place of a job in its queue.
+
+    Of equal jobs those go last that have their minimum, if only as a promise.
+    """
     *keys, created, name = session.job_key(job)
     return (*keys, not session.is_starving(job), created, name)

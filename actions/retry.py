@@ -107,7 +107,7 @@ class FailedRoles:
         self._reasons[role] = reason
 
     def reason(self, role: str) -> ConditionReason:
-        """What a role that failed waits for."""
+        """Return what a role that failed waits for."""
         return self._reasons[role]
 
 

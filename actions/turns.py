@@ -80,7 +80,7 @@ def is_busy(task: TaskInfo) -> bool:
 
 
 def considered(session: Session, jobs: Iterable[JobInfo], also: Iterable[JobInfo] = ()) -> Iterator[JobInfo]:
-    """Those of the jobs (and of others) that are admitted, complete and in a queue that they may use."""
+    """Yield those of the jobs (and of others) that are admitted, complete and in a queue that they may use."""
     cluster = session.cluster
     for job in dict.fromkeys((*jobs, *also)):
         if job.blocked or job.queue not in cluster.queues or not (job.spec.has_group or job.spec.implicit):
@@ -145,7 +145,7 @@ def promote_all(session: Session) -> None:
 
 
 def closed_queue(queue: QueueInfo, step: Step) -> Verdict | None:
-    """Why a queue takes nothing on: somebody closed it. *Ours*: whatever plugins are configured."""
+    """Return why a queue takes nothing on: somebody closed it. *Ours*: whatever plugins are configured."""
     if queue.is_open:
         return None
     message = f'queue "{queue.name}" is {queue.spec.state}: it takes nothing on until it is opened'

@@ -61,13 +61,13 @@ class Board:
     # -- questions ----------------------------------------------------------------------------------------------------
 
     def choices(self, task: TaskInfo) -> list[NodeInfo]:
-        """Where a member can go as things are, best first."""
+        """Return where a member can go as things are, best first."""
         if not self._may_start(task):
             return []
         return self._inside(task, self.session.engine.choices(task))
 
     def possible(self, task: TaskInfo) -> list[NodeInfo]:
-        """Where a member could go if any others were elsewhere, best first."""
+        """Return where a member could go if any others were elsewhere, best first."""
         return self._inside(task, [node for node, _ in self.session.engine.ranked(task)])
 
     def _inside(self, task: TaskInfo, nodes: list[NodeInfo]) -> list[NodeInfo]:

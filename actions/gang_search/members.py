@@ -50,7 +50,7 @@ class Wanted:
     """Whether there are too few members for the minimum of a role."""
 
     def homes(self, task: TaskInfo) -> list[NodeInfo]:
-        """Where a member could go if no other were there."""
+        """Return where a member could go if no other were there."""
         return self.kind_of[task].homes
 
 

@@ -60,7 +60,7 @@ def proof_of(session: Session, wanted: Wanted) -> Proof | None:
 
 
 def _room_for(session: Session, kind: Kind) -> int:
-    """How many members of a kind fit on nodes, if no others are there; not more than there are."""
+    """Return how many members of a kind fit on nodes, if no others are there; not more than there are."""
     request, most = session.request(kind.first), len(kind.members)
     return min(most, sum(_fit_on(node, request, most) for node in kind.homes))
 
@@ -99,7 +99,7 @@ def _stream(session: Session, kind: Kind, nodes: Sequence[NodeInfo]) -> _Stream:
 
 
 def _missing(streams: Sequence[_Stream], asked: Sequence[int], column: int, nodes: Mapping[int, NodeInfo]) -> int:
-    """How much of an amount is missing for all: nodes that the same kinds can use are one basin."""
+    """Return how much of an amount is missing for all: nodes that the same kinds can use are one basin."""
     basins: dict[tuple[int, ...], int] = {}
     pipes: dict[tuple[int, tuple[int, ...]], int] = {}
     for row, node in nodes.items():
@@ -115,7 +115,7 @@ def _missing(streams: Sequence[_Stream], asked: Sequence[int], column: int, node
 
 
 def _flow(sources: list[int], basins: dict[tuple[int, ...], int], pipes: dict[tuple[int, tuple[int, ...]], int]) -> int:
-    """The most that can flow from sources through pipes into basins (augmenting paths)."""
+    """Return the most that can flow from sources through pipes into basins (augmenting paths)."""
     used = dict.fromkeys(pipes, 0)
     free = dict(basins)
     total = 0
@@ -139,7 +139,7 @@ def _widths(
     used: Mapping[tuple[int, tuple[int, ...]], int],
     pipes: Mapping[tuple[int, tuple[int, ...]], int],
 ) -> list[int]:
-    """How much more goes through each pipe of a path: every second one is run backwards."""
+    """Return how much more goes through each pipe of a path: every second one is run backwards."""
     return [used[pipe] if n % 2 else pipes[pipe] - used[pipe] for n, pipe in enumerate(path)]
 
 

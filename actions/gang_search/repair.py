@@ -150,7 +150,7 @@ class Repair:
                 yield _Way(cost, place, node, leaving, from_afar=far)
 
     def _short(self, task: TaskInfo, node: NodeInfo) -> dict[int, int]:
-        """What a node lacks for a member, by amount."""
+        """Return what a node lacks for a member, by amount."""
         asked = self._board.session.request(task)
         lacking = ((column, amount - node.allocatable[column] + node.used[column]) for column, amount in asked)
         return {column: amount for column, amount in lacking if amount > 0 and not node.leaves_to_devices(column)}

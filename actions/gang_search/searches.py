@@ -150,7 +150,7 @@ class Searches:
         return None, ended if outcome is Outcome.EXHAUSTED else ""
 
     def offered(self) -> list[int]:
-        """What all nodes offer of each amount."""
+        """Return what all nodes offer of each amount."""
         if self._offered is None:
             cluster = self.session.cluster
             nothing = [0] * len(cluster.columns)

@@ -499,13 +499,13 @@ def _starts(plan: ReservationPlan) -> float:
 
 
 def _signature(job: JobInfo) -> tuple[object, ...]:
-    """What a promise is made for."""
+    """Return what a promise is made for."""
     templates = frozenset(task.template.id for task in job.waiting.values())
     return job.spec.min_available, tuple(sorted(job.spec.min_roles.items())), job.queue, templates
 
 
 def _importance(session: Session, job: JobInfo) -> tuple[Any, ...]:
-    """The most important first: by priority, by the order of queues and of jobs, by age."""
+    """Return the most important first: by priority, by the order of queues and of jobs, by age."""
     queue = session.queues[job.queue]
     return -job.priority, session.queue_key(queue), session.job_key(job), job.created, job.uid
 

@@ -246,14 +246,14 @@ class Book(Observer):
         return duration is not None and self.now + duration * self._settings.overestimate <= reservation.start
 
     def refusal(self, task: TaskInfo, node: NodePropertiesView) -> Verdict | None:
-        """Why a task may not go on a node that is held."""
+        """Return why a task may not go on a node that is held."""
         for key in self._closed(task) or ():
             if node.name in self.kept[key].nodes:
                 return kept_from(self.kept[key], self.now)
         return None
 
     def refusal_beside(self, task: TaskInfo, node: NodeInfo) -> Verdict | None:
-        """Why a task may not go on a node that is held, though it is small enough for some."""
+        """Return why a task may not go on a node that is held, though it is small enough for some."""
         for key in self._closed(task) or ():
             reservation = self.kept[key]
             if node.name in reservation.nodes and not self._has_room_for_both(task, node.name, reservation):

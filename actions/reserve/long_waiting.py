@@ -43,7 +43,7 @@ class LongWaitingJobs(Observer):
         return job.created + (min(waits, max(least, agreed)) if agreed else waits)
 
     def _least(self, job: JobInfo) -> float:
-        """How long jobs of a queue wait at least."""
+        """Return how long jobs of a queue wait at least."""
         queue = self._cluster.queues.get(job.queue)
         of_queue = seconds_of(queue.spec.annotations.get(RESERVE_AFTER, "")) if queue is not None else None
         stated = [self._after, *(each for each in (of_queue,) if each is not None)]

@@ -129,7 +129,7 @@ class Planner:
         return None
 
     def _preference(self, node: NodeInfo) -> tuple[int, bool, float, str]:
-        """The emptiest first, among equals those that are held already, then those whose pods are the youngest.
+        """Return the emptiest first, among equals those that are held already, then those whose pods are the youngest.
 
         Durations are heavy-tailed: who has run long will run long.
         """
@@ -145,7 +145,10 @@ class Planner:
         return room
 
     def _ends_on(self, node: NodeInfo) -> list[tuple[float, TaskInfo]]:
-        """When pods there end. Those that stay for as long as the node does, as DaemonSets', are not among them."""
+        """Return when pods there end.
+
+        Those that stay for as long as the node does, as DaemonSets', are not among them.
+        """
         tasks = node.tasks.values()
         holding = [
             t for t in tasks if t.status is not TaskStatus.PIPELINED and (t.spec.is_managed or self._end(t) < math.inf)

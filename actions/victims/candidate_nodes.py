@@ -54,7 +54,7 @@ class CandidateNodes:
         self._latest: Latest[Found] = Latest(session.cluster)
 
     def once(self, task: TaskInfo, where: Where, look: Callable[[], Found]) -> Found:
-        """What a look at the nodes finds. The latest find again, when the next task is like the one before."""
+        """Return what a look at the nodes finds. The latest find again, when the next task is like the one before."""
         if not self._session.depends_on_template(task):
             return look()
         return self._latest.once((task.template.id, task.queue, where), look)

@@ -336,7 +336,7 @@ class VictimSearch:
         return False
 
     def _why_not(self, plan: VictimPlan, *, enough: bool) -> str:
-        """Why a node cannot be made to take the task, with the plugins that protect pods there."""
+        """Return why a node cannot be made to take the task, with the plugins that protect pods there."""
         why = _why_not(plan, enough=enough)
         protectors = self.session.protectors(self.task, plan.candidates) if why in _BY_VOTE else []
         plugins = sorted(frozenset().union(*protectors))
@@ -426,7 +426,7 @@ class VictimSearch:
 
 
 def _why_not(plan: VictimPlan, *, enough: bool) -> str:
-    """Why a node cannot be made to take the task, in kube-scheduler's words where it has some."""
+    """Return why a node cannot be made to take the task, in kube-scheduler's words where it has some."""
     if not plan.candidates:
         return NO_VICTIMS
     if not plan.victims:
@@ -502,7 +502,7 @@ def _explains(before: Verdict, now: Verdict) -> bool:
 
 
 def preemptors(session: Session, job: JobInfo) -> list[TaskInfo]:
-    """The waiting tasks of a job in the order in which they are tried, last first."""
+    """Return the waiting tasks of a job in the order in which they are tried, last first."""
     return session.in_order(list(job.schedulable()))[::-1]
 
 

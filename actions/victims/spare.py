@@ -62,7 +62,7 @@ def _reluctance(session: Session, unit: Sequence[TaskInfo]) -> tuple[bool, bool]
 
 
 def _with_it(victim: TaskInfo, victims: Sequence[TaskInfo]) -> list[TaskInfo]:
-    """A victim and those who go with it, all of whom are leaving already."""
+    """Return a victim and those who go with it, all of whom are leaving already."""
     group = victim.job.spec.native if victim.job is not None else None
     if group is None or not group.goes_whole:
         return unit_of(victim)

@@ -194,7 +194,7 @@ class CardRules(QueueQuotas[QueueLimit, Dimension, int]):
         return refused
 
     def _room(self, levels: Sequence[QueueLimit], template: PodTemplate) -> tuple[int, int]:
-        """How many tasks there is room for, and how many whichever card each gets."""
+        """Return how many tasks there is room for, and how many whichever card each gets."""
         asked = self._usage.charges.card_request(template)
         if isinstance(asked, FieldError):
             return 0, 0
@@ -280,7 +280,7 @@ class CardRules(QueueQuotas[QueueLimit, Dimension, int]):
         return found
 
     def open_cards(self, template: PodTemplate, queue: str) -> Names:
-        """The cards of a template's list of which a queue has as much left as one of its pods asks for.
+        """Return the cards of a template's list of which a queue has as much left as one of its pods asks for.
 
         Answers about nodes depend on nothing else of the queue, so pods of all queues share them by this.
         """
@@ -298,7 +298,7 @@ class CardRules(QueueQuotas[QueueLimit, Dimension, int]):
         return tuple(name for name in asked.candidates if blocking(levels, name, asked.amount) is None)
 
     def key(self, template: PodTemplate, queue: QueueInfo) -> Names | None:
-        """What answers about a pod's nodes are shared by; None for a pod without a list of cards."""
+        """Return what answers about a pod's nodes are shared by, or None for a pod without a list of cards."""
         return self.open_cards(template, queue.name) if self.has_list(template) else None
 
     def version(self, _: TaskInfo) -> int:

@@ -167,7 +167,7 @@ class CardDemands(JobDemands[Dimension]):
     # -- one job ------------------------------------------------------------------------------------------------------
 
     def request(self, job: JobInfo) -> JobRequest:
-        """What a job's PodGroup states that it wants in all."""
+        """Return what a job's PodGroup states that it wants in all."""
         known = self._requests.get(job.key)
         if known is not None and known[0] is job.spec.annotations:
             return known[1]
@@ -178,7 +178,7 @@ class CardDemands(JobDemands[Dimension]):
         return found
 
     def take_faults(self) -> list[tuple[JobInfo, str]]:
-        """What is wrong in annotations of PodGroups. Each once, and again when it is something else."""
+        """Return what is wrong in annotations of PodGroups. Each once, and again when it is something else."""
         self.refresh()
         found = [
             (job, "; ".join(map(str, self.request(job).errors)))
@@ -189,7 +189,10 @@ class CardDemands(JobDemands[Dimension]):
         return found
 
     def wanted(self, job: JobInfo) -> dict[Dimension, int]:
-        """What a job wants of its minimum beyond what it holds; before all pods of it exist, what it declares."""
+        """Return what a job wants of its minimum beyond what it holds.
+
+        Before all pods of it exist, what it declares.
+        """
         waiting = self._waiting(job)
         need = need_of(job, waiting.started)
         if need.can_be_had(_by_role(waiting.kinds)):
@@ -221,7 +224,7 @@ class CardDemands(JobDemands[Dimension]):
         return _WaitingPods(started, tuple(gated), tuple(others))
 
     def _declared(self, job: JobInfo) -> dict[Dimension, int]:
-        """What a job's PodGroup states that it wants, less what it holds."""
+        """Return what a job's PodGroup states that it wants, less what it holds."""
         held = self._usage.held.of(job)
         return {
             **_beyond(self._declared_minimum(job, job.spec.min_resources), held),
@@ -258,7 +261,7 @@ class CardDemands(JobDemands[Dimension]):
         return any(least.get(resource, 0) for resource in self._usage.catalogue.resources.values())
 
     def _elastic(self, job: JobInfo) -> Amounts:
-        """What its pods hold of cpu and memory beyond the cheapest minimum of those that have started."""
+        """Return what its pods hold of cpu and memory beyond the cheapest minimum of those that have started."""
         held = self._usage.held.of(job)
         if not held or job.placed_count + job.pipelined_count <= job.spec.min_available:
             return {}
@@ -309,7 +312,7 @@ def _beyond(amounts: Amounts, held: Amounts) -> dict[Dimension, int]:
 
 
 def _without(wanted: Amounts, kinds: tuple[RolePods, ...]) -> dict[Dimension, int]:
-    """What is left when some pods do not count."""
+    """Return what is left when some pods do not count."""
     of_kinds: list[Amounts] = []
     for kind in kinds:
         asked = kind.card_request

@@ -76,7 +76,7 @@ class QueueShares:
         self._any_deserved = False
 
     def key(self, queue: QueueInfo) -> tuple[int, tuple[tuple[object, ...], ...]]:
-        """The place of a queue. Smaller goes first."""
+        """Return the place of a queue. Smaller goes first."""
         return self._key(queue, self._place_now)
 
     def past_use(self, half_life: float) -> PastUse:
@@ -112,7 +112,7 @@ class QueueShares:
         return self._shares[name][1]
 
     def deserved(self) -> Mapping[str, Amounts]:
-        """What each queue deserves, without zeros, made again when limits or the cluster changed."""
+        """Return what each queue deserves, without zeros, made again when limits or the cluster changed."""
         usage = self._usage
         made_from = (
             usage.limits.version,

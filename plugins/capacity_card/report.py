@@ -113,7 +113,7 @@ class CardReport:
         )
 
     def _headroom(self, level: QueueLimit, resource: str) -> int:
-        """How much of cpu or memory a job would be admitted with."""
+        """Return how much of cpu or memory a job would be admitted with."""
         return _left(level.of(resource), self._rules.committed(level, (resource,))[resource])
 
     def _card_headroom(self, level: QueueLimit, card: str) -> int:
@@ -143,7 +143,7 @@ class CardReport:
     # -- cards --------------------------------------------------------------------------------------------------------
 
     def _cards(self, queues: Iterable[QueueUse]) -> Iterator[tuple[str, CardUse]]:
-        """Every card that a node offers, or a queue may hold or holds."""
+        """Yield every card that a node offers, or a queue may hold or holds."""
         quotas, used, idle = Counter[str](), Counter[str](), Counter[str]()
         for use in queues:
             quotas.update(self._usage.limits.quota(use.queue.name))
@@ -156,5 +156,5 @@ class CardReport:
 
 
 def _left(limit: int, taken: int) -> int:
-    """What is left of a limit, nothing when it is exceeded."""
+    """Return what is left of a limit, nothing when it is exceeded."""
     return UNLIMITED if limit == UNLIMITED else max(0, limit - taken)

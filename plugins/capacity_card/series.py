@@ -109,7 +109,7 @@ class CardSeries:
         return self._made("allocated", state, lambda: _cards(self._each(self._cards_held)))
 
     def _cards_held(self, queue: str) -> Mapping[str, int]:
-        """What a queue holds, and zero for cards that it may hold."""
+        """Return what a queue holds, and zero for cards that it may hold."""
         return {**dict.fromkeys(self._usage.limits.quota(queue), 0), **cards_of(self._held.of(queue))}
 
     def _request(self) -> Numbers:
@@ -125,7 +125,7 @@ class CardSeries:
         return found
 
     def _label(self, names: Names) -> str:
-        """A list without cards that no node offers, as whatever users write must not become a label."""
+        """Return a list without cards that no node offers, as whatever users write must not become a label."""
         return joined(tuple(name for name in names if name in self._usage.catalogue.resources)) or UNKNOWN
 
     def _inqueue(self) -> Numbers:
@@ -144,7 +144,7 @@ class CardSeries:
         return self._made("total", catalogue.stock, lambda: _in_cards(catalogue.totals))
 
     def _by_workload(self) -> Numbers:
-        """What all queues hold together, and zero of cards that there are."""
+        """Return what all queues hold together, and zero of cards that there are."""
         usage = self._usage
 
         def made() -> Numbers:
@@ -157,7 +157,7 @@ class CardSeries:
         return self._made("workload", (self._held.version, usage.limits.version, usage.catalogue.stock), made)
 
     def _by_queue_and_workload(self) -> Numbers:
-        """What each queue holds, and zero of cards that it may hold."""
+        """Return what each queue holds, and zero of cards that it may hold."""
         usage = self._usage
 
         def made() -> Numbers:

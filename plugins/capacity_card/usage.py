@@ -84,15 +84,18 @@ class CardUsage(Observer):
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def charged(self, task: TaskInfo) -> ChargedCard | None:
-        """The card that a task is charged for; None when it is charged for none."""
+        """Return the card that a task is charged for, or None when it is charged for none."""
         return self._charged_cards.get(task.uid)
 
     def offered(self, template: PodTemplate, node: NodePropertiesView) -> ChargedCard | None:
-        """The card that a node offers to pods of a template; None when it offers none of those that they name."""
+        """Return the card that a node offers to pods of a template.
+
+        None when it offers none of those that they name.
+        """
         return self.charges.offered(template, self.catalogue.kind_of(node))
 
     def offered_by_kinds(self, template: PodTemplate) -> Iterator[ChargedCard | None]:
-        """The same for nodes of every kind, in order of the kinds' numbers."""
+        """Return the same for nodes of every kind, in order of the kinds' numbers."""
         return (self.charges.offered(template, kind) for kind in range(len(self.catalogue.kinds())))
 
     def blocking(self, chain: Sequence[QueueLimit], card: str, amount: int) -> QueueLimit | None:
@@ -264,7 +267,7 @@ class CardUsage(Observer):
 
 
 def _placed(task: TaskInfo, status: TaskStatus) -> str:
-    """The workload of a task if it stands allocated with this status, else empty."""
+    """Return the workload of a task if it stands allocated with this status, else empty."""
     return task.spec.workload if IS_ALLOCATED[status] else ""
 
 

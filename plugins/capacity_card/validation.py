@@ -224,7 +224,10 @@ def _asked_faults(asked: frozenset[str] | None, card: str, resource: str | None)
 
 
 def _asked_devices(spec: api.PodSpec) -> frozenset[str] | None:
-    """The extended resources that a pod asks for; None when its quantities cannot be read, which others report."""
+    """Return the extended resources that a pod asks for.
+
+    None when its quantities cannot be read, which others report.
+    """
     try:
         request = of_pod(api.Pod(spec=spec)).request
     except FieldError:
@@ -240,7 +243,7 @@ def _stock(beside: Surroundings) -> CardInventory:
 
 
 def _mapping(beside: Surroundings) -> CardMapping:
-    """The mapping in force, none where that is not known."""
+    """Return the mapping in force, none where that is not known."""
     return mapping_of(beside.arguments_of(NAME)) if beside.arguments_of is not None else UNMAPPED
 
 

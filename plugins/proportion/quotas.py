@@ -228,7 +228,7 @@ class ProportionQuotas(ResourceQuotas):
         return self._victims(task, candidates, leaves_deserved=self._leaves_deserved)
 
     def victims_by_share(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
-        """Those of them whose queues still hold what they deserve without them."""
+        """Return those of them whose queues still hold what they deserve without them."""
         return self._victims(task, candidates, leaves_deserved=True)
 
     def _victims(self, task: TaskInfo, candidates: Sequence[TaskInfo], *, leaves_deserved: bool) -> list[TaskInfo]:

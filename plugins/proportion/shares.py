@@ -108,7 +108,7 @@ def share_out(queue_shares: Iterable[QueueShare], total: Amounts) -> None:
 
 
 def _first_part(queue_share: QueueShare, parts: Mapping[str, Fraction]) -> Parts:
-    """What a queue deserves after the first round."""
+    """Return what a queue deserves after the first round."""
     deserved: Parts = {}
     guarantee = of_nodes(queue_share.queue.spec.guarantee)
     for name in {**parts, **guarantee}:

@@ -126,13 +126,13 @@ class Session(SessionQueries):
         return self.boundary.is_long
 
     def account(self, name: str, make: Callable[[Cluster], T]) -> T:
-        """An account that outlives the session; if it is an ``Observer`` it follows every change."""
+        """Return an account that outlives the session; if it is an ``Observer`` it follows every change."""
         return self._accounts.get(name, make)
 
     # -- what queues take on ------------------------------------------------------------------------------------------
 
     def quota(self, queue: QueueInfo, task: TaskInfo) -> Quota:
-        """How many tasks like this one the queue may take on in one step, and why not even this one.
+        """Return how many tasks like this one the queue may take on in one step, and why not even this one.
 
         A refused task counts there no longer because its gate was lifted.
         """
@@ -152,7 +152,7 @@ class Session(SessionQueries):
         return Quota(most)
 
     def allocatable_refusal(self, queue: QueueInfo, task: TaskInfo) -> Verdict | None:
-        """Why the queue may not take the task on."""
+        """Return why the queue may not take the task on."""
         return self.quota(queue, task).refusal
 
     def _count_no_more(self) -> None:
@@ -181,7 +181,7 @@ class Session(SessionQueries):
             self.cluster.queue_cache.set_ungated(task, ungated=False)
 
     def headrooms(self, queue: QueueInfo, task: TaskInfo) -> tuple[Headroom, ...] | None:
-        """What each plugin lets the queue take on of such tasks; None when one refuses plainly."""
+        """Return what each plugin lets the queue take on of such tasks, or None when one refuses plainly."""
         self._exclude_ungated(())
         found = self.rules.headrooms
         return tuple(fn(queue, task.template) for fn in found) if len(found) == len(self.rules.quotas) else None
@@ -373,7 +373,7 @@ class Session(SessionQueries):
             return
 
     def later(self, task: TaskInfo) -> NodeInfo | None:
-        """The best node that will have room for a task once others have left (``Engine.later``)."""
+        """Return the best node that will have room for a task once others have left (``Engine.later``)."""
         node = self.engine.later(task)
         if node is not None and self.on_placed is not None:
             self.on_placed(self, task)
@@ -444,7 +444,7 @@ class Session(SessionQueries):
         return next((each for each in reversed(found) if each is not None), None)
 
     def series(self) -> tuple[tuple[Series, Numbers], ...]:
-        """The plugins' own numbers as they are now, but for those that fail."""
+        """Return the plugins' own numbers as they are now, but for those that fail."""
         found: list[tuple[Series, Numbers]] = []
         metrics = (each for _, report in self.rules.of[Report] for each in report.metrics.items())
         for series, fn in metrics:

@@ -87,7 +87,10 @@ def _same_names(names: tuple[str, ...]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def seconds(stamp: str | None) -> float | None:
-    """A timestamp as seconds since the epoch; None when absent or unreadable; a gang's pods state much the same."""
+    """Return a timestamp as seconds since the epoch.
+
+    None when absent or unreadable; a gang's pods state much the same.
+    """
     if not stamp:
         return None
     try:

@@ -133,12 +133,12 @@ class JobDemands(JobSums, Generic[D]):
         self._own_version = -1
 
     def queues(self) -> Mapping[str, QueueDemand[D]]:
-        """The sums of every queue that has a job."""
+        """Return the sums of every queue that has a job."""
         self.refresh()
         return self._queues
 
     def of(self, level: str) -> QueueDemand[D]:
-        """The sums of one queue."""
+        """Return the sums of one queue."""
         return self.queues().get(level, _NO_DEMAND)
 
     def own(self, queue: str) -> QueueDemand[D]:
@@ -187,7 +187,7 @@ class QueueDemands(JobDemands[str]):
         return cls(cluster, above=True)
 
     def reserved(self) -> Mapping[str, int]:
-        """What admitted jobs of all queues may still take."""
+        """Return what admitted jobs of all queues may still take."""
         self.refresh()
         return self._reserved
 
@@ -237,7 +237,7 @@ def _pending(job: JobInfo) -> dict[str, int]:
 
 
 def reserved_by(job: JobInfo) -> Resources:
-    """What an admitted job may still take of its minimum, its gated pods left out."""
+    """Return what an admitted job may still take of its minimum, its gated pods left out."""
     stated = job.spec.min_resources
     if stated is None or not job.keeps_room:
         return Resources.EMPTY

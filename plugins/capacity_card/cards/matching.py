@@ -45,7 +45,7 @@ class Matching:
         return 0
 
     def short_of(self, names: Names) -> Names:
-        """The cards that a demand which is not met competes for: the list itself first, then others in order."""
+        """Return the cards that a demand which is not met competes for: the list itself first, then others in order."""
         reached = self._reachable(names)
         return (*names, *sorted(card for card in reached if card not in names))
 
@@ -120,7 +120,7 @@ class Unmet:
 
 
 def first_unmet(room: Mapping[str, int], outstanding: Iterable[Demand], wanted: Iterable[Demand]) -> Unmet | None:
-    """The first of the wanted demands that cannot be met beside what is outstanding and those before it."""
+    """Return the first of the wanted demands that cannot be met beside what is outstanding and those before it."""
     matching = Matching(room)
     demands = [(names, amount) for names, amount in outstanding if amount > 0]
     for names, amount in demands:

@@ -50,7 +50,7 @@ class DeviceUsage:
 
     def __init__(self) -> None:
         self.taken: dict[DeviceId, int] = {}
-        """Devices that one claim has alone, with the number of claims; more than one is a mistake of another writer."""
+        """Devices that one claim has alone, with the number of claims. More than one is a mistake of another writer."""
         self.shares: dict[DeviceId, int] = {}
         """Devices that are shared, and in how many parts."""
         self.consumed: dict[DeviceId, dict[str, Fraction]] = {}
