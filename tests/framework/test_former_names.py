@@ -53,3 +53,14 @@ def test_a_session_that_has_ended_tells_where_plugins_keep_data() -> None:
 
     with pytest.raises(AttributeError, match=r"no attribute 'cluster'; .* account \(registrar\.account\)"):
         session.cluster  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("former", "now"), [("is_due", "is_within_deserved"), ("reclaimable_by_due", "reclaimable_by_share")]
+)
+def test_questions_about_deserved_shares_can_be_asked_by_their_old_names(former: str, now: str) -> None:
+    session = Stage(a_cluster()).session
+
+    for asked in (session, session.rules):
+        with pytest.warns(DeprecationWarning, match=rf"{type(asked).__name__}\.{former} ends"):
+            assert getattr(asked, former) == getattr(asked, now)

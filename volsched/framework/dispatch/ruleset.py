@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from functools import cmp_to_key
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from volsched.framework.accounts.gangs import unit_of
 from volsched.framework.answers import is_protected
@@ -46,6 +46,7 @@ from volsched.framework.rules import (
     Wake,
 )
 from volsched.model.cluster import Cluster
+from volsched.model.former import renamed_attributes
 from volsched.model.job import JobInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
@@ -75,6 +76,9 @@ class Ruleset:
         self._tree_orders: list[QueueOrder] = []
         self._handlers: list[TaskEvents] = []
         self._in_steps: list[EventHandler] = []
+
+    if not TYPE_CHECKING:  # names of one minor version ago
+        __getattr__ = renamed_attributes({"is_due": "is_within_deserved", "reclaimable_by_due": "reclaimable_by_share"})
 
     def add(self, rule: Rule, plugin: str, tier: int) -> None:
         """Take a rule in."""
