@@ -16,13 +16,13 @@ from plugins.capacity.reclaim import Reclaim
 from volsched.plugin import (
     Allocatable,
     Argument,
-    Due,
     JobEnqueueable,
     Preemptive,
     QueueOrder,
     Reclaimable,
     Registrar,
     Series,
+    WithinDeserved,
 )
 from volsched.plugin.quota import QueueUsageObserver, demands_of, nearest_first, report_faults
 
@@ -62,7 +62,7 @@ class CapacityPlugin:
             Allocatable(headroom=quotas.headroom),
             Preemptive(reclaim.may_take_room),
             Reclaimable(reclaim.victims),
-            Due(reclaim.is_within, reclaim.victims_by_share),
+            WithinDeserved(reclaim.is_within, reclaim.victims_by_share),
             *(nearest_first(quotas.levels) for _ in range(registrar.checks_ancestors)),
             quotas.report({LIMIT: lambda: quotas.limits}),
         )

@@ -20,13 +20,13 @@ from plugins.proportion.quotas import NAME, ProportionQuotas
 from volsched.plugin import (
     Allocatable,
     Argument,
-    Due,
     JobEnqueueable,
     Overused,
     Preemptive,
     Reclaimable,
     Registrar,
     Series,
+    WithinDeserved,
 )
 from volsched.plugin.quota import (
     HALF_LIFE_ARGUMENT,
@@ -75,7 +75,7 @@ class ProportionPlugin:
         order_queues(registrar, NAME, past_use, quotas.queue_order(), quotas.past_order)
         registrar.register(
             Reclaimable(quotas.reclaimable),
-            Due(quotas.is_within, quotas.victims_by_share),
+            WithinDeserved(quotas.is_within, quotas.victims_by_share),
             Overused(quotas.overused),
             Allocatable(headroom=quotas.headroom, is_share=True),
             Preemptive(quotas.may_preempt),

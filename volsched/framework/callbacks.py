@@ -146,7 +146,7 @@ RefusedFn: TypeAlias = Callable[[TaskInfo, Verdict], None]
 """This task was refused for that reason."""
 PreemptiveFn: TypeAlias = Callable[[QueueInfo, Sequence[TaskInfo]], bool]
 """May the queue take room from others for these tasks? AND."""
-DueFn: TypeAlias = Callable[[QueueInfo, TaskInfo], bool | None]
+WithinDeservedFn: TypeAlias = Callable[[QueueInfo, TaskInfo], bool | None]
 """True if the queue, with this task, allocates at most its deserved share. None abstains. AND; without plugins: False.
 
 Then reclaim goes on beyond the minimum of a job.
@@ -204,5 +204,11 @@ if not TYPE_CHECKING:  # a type checker knows the present names alone
     }
     __getattr__ = former(
         __name__,
-        {name: (f"volsched.framework.reports:{now}", f"it is volsched.plugin.{now}") for name, now in _NOW.items()},
+        {
+            "DueFn": (":WithinDeservedFn", "it is WithinDeservedFn"),
+            **{
+                name: (f"volsched.framework.reports:{now}", f"it is volsched.plugin.{now}")
+                for name, now in _NOW.items()
+            },
+        },
     )

@@ -22,7 +22,6 @@ from volsched.framework.callbacks import (
     BestNodeFn,
     CloseFn,
     DeviceLimitsFn,
-    DueFn,
     HeadroomFn,
     JobEnqueuedFn,
     JobKeyFn,
@@ -45,6 +44,7 @@ from volsched.framework.callbacks import (
     VictimQueueKeyFn,
     VictimsFn,
     WakeFn,
+    WithinDeservedFn,
     WordingsFn,
 )
 from volsched.framework.columns.views import NodeTable, node_view, template_view
@@ -290,7 +290,7 @@ class Protected(Rule, frozen=True):
     fn: ProtectedFn
 
 
-class Due(Rule, frozen=True):
+class WithinDeserved(Rule, frozen=True):
     """Lets reclaim go on beyond the minimum of jobs, as long as the job's queue is within its deserved share.
 
     ``victims`` returns the candidates that a task may take then: after each eviction its queue, and the queues above
@@ -298,7 +298,7 @@ class Due(Rule, frozen=True):
     """
 
     switch: ClassVar[str] = "enableReclaimable"
-    is_within: DueFn
+    is_within: WithinDeservedFn
     victims: VictimsFn | None = None
 
     def callback(self) -> Self:
@@ -309,7 +309,7 @@ class Due(Rule, frozen=True):
 class Deserved(Rule, frozen=True):
     """Makes deserved amounts of queues reclaimable, and nothing else of that dimension; see ``volsched.quota.reclaim``.
 
-    It is a ``Preemptive``, a ``Reclaimable`` and a ``Due`` rule. With ``inside``, preemption inside a queue, too, takes
+    It is a ``Preemptive``, a ``Reclaimable`` and a ``WithinDeserved`` rule. With ``inside``, preemption inside a queue, too, takes
     only pods that hold the wanted dimension.
     """
 
@@ -514,6 +514,7 @@ if not TYPE_CHECKING:  # a type checker knows the present names alone
     __getattr__ = former(
         __name__,
         {
+            "Due": (":WithinDeserved", "it is WithinDeserved"),
             "CountedOverTime": ("volsched.quota.past_use:CountedOverTime", "it is in volsched.quota.past_use"),
             **{
                 name: (f"volsched.framework.deprecated_rules:{name}", f"register Report({part}=...)")

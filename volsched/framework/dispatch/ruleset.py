@@ -21,7 +21,6 @@ from volsched.framework.rules import (
     BatchNodeOrder,
     BestNode,
     DeviceLimits,
-    Due,
     EventHandler,
     JobEnqueueable,
     JobEnqueued,
@@ -44,6 +43,7 @@ from volsched.framework.rules import (
     TaskOrder,
     VictimQueueOrder,
     Wake,
+    WithinDeserved,
 )
 from volsched.model.cluster import Cluster
 from volsched.model.former import renamed_attributes
@@ -266,7 +266,7 @@ class Ruleset:
 
     def is_within_deserved(self, queue: QueueInfo, task: TaskInfo) -> bool:
         """True if a queue with a waiting task is within its deserved share, so that the task may reclaim."""
-        answers = [due.is_within(queue, task) for due in self.of[Due]]
+        answers = [due.is_within(queue, task) for due in self.of[WithinDeserved]]
         return True in answers and False not in answers
 
     def reclaimable_by_share(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
@@ -277,7 +277,7 @@ class Ruleset:
         """
         ordered = self.in_order_of_victims(task, self.unprotected(task, candidates))
         chosen = self.elastic.reclaimable(task, dispatch.victims_for_all(self.of[Reclaimable], task, ordered))
-        for due in self.of[Due]:
+        for due in self.of[WithinDeserved]:
             chosen = chosen if due.victims is None else list(due.victims(task, chosen))
         return chosen
 
