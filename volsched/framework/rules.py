@@ -309,8 +309,8 @@ class WithinDeserved(Rule, frozen=True):
 class Deserved(Rule, frozen=True):
     """Makes deserved amounts of queues reclaimable, and nothing else of that dimension; see ``volsched.quota.reclaim``.
 
-    It is a ``Preemptive``, a ``Reclaimable`` and a ``WithinDeserved`` rule. With ``inside``, preemption inside a queue, too, takes
-    only pods that hold the wanted dimension.
+    It is a ``Preemptive``, a ``Reclaimable`` and a ``WithinDeserved`` rule. With ``inside``, preemption inside a queue
+    takes only pods that hold the wanted dimension, too.
     """
 
     quota: ElasticQuota
