@@ -102,7 +102,7 @@ class Book(Observer):
         self.now = 0.0
         self.version = 0
         self.is_trying = False
-        """Whether tasks are moved only to find something out."""
+        """Return whether tasks are moved only to find something out."""
         self.kept: dict[str, Reservation] = {}
         self._placed: dict[str, float] = {}
         self._ended: list[tuple[TaskInfo, str, float]] = []

@@ -219,7 +219,7 @@ class ProportionQuotas(ResourceQuotas):
         return any(deserved_share > held.get(name, 0) for name, deserved_share in self.deserved(queue.name).items())
 
     def is_within(self, queue: QueueInfo, task: TaskInfo) -> bool | None:
-        """Whether a queue stays within its deserved share with a task; None for one that asks for nothing."""
+        """Return whether a queue stays within its deserved share with a task; None for one that asks for nothing."""
         request = task.template.request
         return not self.beyond(queue.name, request) if request else None
 
@@ -255,7 +255,7 @@ class ProportionQuotas(ResourceQuotas):
         return not any(self.beyond(level, task.template.request) for level in above)
 
     def _gives(self, held: Mapping[str, int], level: str, victim: TaskInfo, *, leaves_deserved: bool) -> bool:
-        """Whether a queue is above its due with a victim and, if it is to be left that, not below it without."""
+        """Return whether a queue is above its due with a victim and, if it is to be left that, not below it without."""
         deserved = self.deserved(level)
         if all(amount <= deserved.get(name, 0) for name, amount in held.items()):
             return False

@@ -141,7 +141,7 @@ class _Taking(Generic[K]):
         return all(view.deserved(level, key) is None or is_within(view, level, key, amount) for level in above)
 
     def _leaves_deserved(self, queue: str, gone: Sequence[TaskInfo]) -> bool:
-        """Whether a queue and those above it, below where both meet, still hold their due of all that goes."""
+        """Return whether a queue and those above it, below where both meet, still hold their due of all that goes."""
         view = self._view
         return all(
             view.allocated(level, key) - amount >= (view.deserved(level, key) or 0)
