@@ -90,7 +90,7 @@ def _place(session: Session, statement: Statement, queue: QueueInfo, task: TaskI
 
 
 def fullness(nodes: Sequence[NodeInfo]) -> int:
-    """Return how full a domain is: the mean of what is used of its cpu and memory, in whole parts of a hundred."""
+    """Return the mean use of a domain's CPU and memory, in whole percent."""
     shares = []
     for resource in (CPU, MEMORY):
         offered = sum(node.allocatable_of(resource) for node in nodes)

@@ -83,7 +83,7 @@ def validate(found: api.ApiObject, beside: Surroundings) -> Faults:
 
 
 def _placed_wrong(annotations: Mapping[str, str], read_here: tuple[str, ...]) -> Faults:
-    """Yield annotations of cards that are not read: of an unknown name, or on a kind that they do not belong to."""
+    """Yield annotations of cards that are not read, as their name is unknown or the kind is wrong."""
     for key in annotations:
         if key.startswith(_PREFIXES) and key not in read_here:
             path = f"metadata.annotations[{shortened(key)}]"
@@ -190,7 +190,7 @@ def _pod_faults(pod: PodIn, beside: Surroundings) -> Faults:
 
 
 def _device_faults(pod: PodIn, names: Names, beside: Surroundings) -> Faults:
-    """Yield what is wrong with the resources that a list of cards stands for, and with what the pod asks of them."""
+    """Yield faults of the resources of a list of cards, and of the pod's request of them."""
     stock = beside.derived(_stock)
     offered = {name: stock.resources[name] for name in names if name in stock.resources}
     if len(set(offered.values())) > 1:

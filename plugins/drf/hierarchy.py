@@ -253,7 +253,7 @@ class TreeShares(LeafQueues):
         return State.of(SiblingTotals.of(counted(below)).rescaled(), weight, is_saturated=is_saturated)
 
     def _is_saturated(self, queue: str) -> bool:
-        """True if no pod of a queue waits but such as ask for something that is used up, or that no node has."""
+        """True if all waiting pods of a queue request something that is used up, or that no node has."""
         return not any(kind <= self._known and kind.isdisjoint(self._used_up) for kind in self._asking.kinds(queue))
 
 

@@ -46,7 +46,7 @@ class Claims:
         return self.asked(c.spec for c in claims if c is not None and self._devices.allocation_of(c) is None)
 
     def specs(self, task: TaskInfo) -> Iterator[tuple[str, ClaimSpec]]:
-        """Yield the claims of a pod, by keys that are equal for pods which share one; those still to be made, too."""
+        """Yield the claims of a pod by key, also claims still to be made. Pods that share a claim share its key."""
         names = dict(task.spec.claim_names)
         for use, key in task.claims_by_entry():
             claim = self._devices.claims.get(key)

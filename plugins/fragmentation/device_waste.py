@@ -1,4 +1,4 @@
-"""What a pod wastes of cards that are devices: worked out once for each state that the cards of a node are in."""
+"""The waste that a pod causes on cards that are devices, computed once for each state of a node's cards."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ _Note: TypeAlias = Callable[[Violation], None]
 
 
 def _counts(text: str | None, containers: int, note: _Note) -> Sequence[int | None] | None:
-    """Return the count of cards of each container, None for each when there is no list; None for a list of no use."""
+    """Return the number of cards of each container (None without a list), or None for an unusable list."""
     if text is None:
         return [None] * containers
     field, entries = f"metadata.annotations[{MULTIPLE}]", text.split(",")

@@ -63,7 +63,7 @@ class CardAllocation(NamedTuple):
 
 @dataclass(slots=True)
 class CardAccount:
-    """One node: its cards, what pods hold of them by uid, and the pods of which that is not known, with the reason.
+    """The cards of one node, the holdings of pods by uid, and the reasons for pods with unknown holdings.
 
     ``changed`` are the pods whose annotations name other cards by now than they were given, with what they state.
 
@@ -264,7 +264,7 @@ class NodeCardUsage(Observer):
         self._note(node)
 
     def _believe(self, task: TaskInfo, account: CardAccount, shown: CardAllocation) -> None:
-        """Take what a pod shows for what it was given, and keep to that once it is the API server that shows it."""
+        """Take the annotations of a pod as its cards. What the API server showed first stays."""
         try:
             if not shown.request.is_clear:
                 fault = next(fault for fault in shown.request.faults if fault.vague)

@@ -120,7 +120,7 @@ def _first_part(queue_share: QueueShare, parts: Mapping[str, Fraction]) -> Parts
 
 
 def _fill_up(name: str, left: Fraction, queue_shares: Sequence[QueueShare]) -> None:
-    """Let what is left of a resource rise, at the speed of the weights, in the queues that can take more of it."""
+    """Divide what is left of a resource by weight among the queues that can take more."""
     room = {
         place: queue_share.most(name) - queue_share.deserved.get(name, Fraction(0))
         for place, queue_share in enumerate(queue_shares)

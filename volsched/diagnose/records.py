@@ -70,7 +70,7 @@ class Figures(AnswerRecord, frozen=True):
 
 
 class QueuePosition(AnswerRecord, frozen=True):
-    """A job's place among those that wait in its queue (1 is next), and what the jobs before it ask for in all."""
+    """The position of a job in its queue (1 is next), and the sum of the requests before it."""
 
     queue: str
     position: int

@@ -1,4 +1,4 @@
-"""What-if on a run that was made: a change is tried by further sessions in a copy of the process, and nothing stays.
+"""Tries a change on a simulated run: further sessions in a copy of the process, without a trace.
 
 A copy is what ``fork`` makes: pages are shared until they are written, so a trial costs its sessions and not another
 reading of the cluster. Call it from a process of one thread.

@@ -1,4 +1,4 @@
-"""What queues held in the past, which counts the less the longer ago it was: for shares that are fair over time.
+"""Past use of queues, for shares that are fair over time. Older use counts less.
 
 Of what a queue holds at each moment the integral is kept, weighted by 2^(-age / half-life), as in Slurm's and Maui's
 fair share. It is known exactly at any time from the integral at one time and what has been held since, so nothing
@@ -167,7 +167,7 @@ class PastUse(Observer):
         return place_over_time(self.used(queue.name), held, totals, queue.spec.weight)
 
     def sum_key(self, queue: str, held: Mapping[str, int], weight: int) -> float:
-        """Return the place of a queue by the sum of all that is counted, where all of it is alike, as cards are."""
+        """Return the order of a queue by the sum of all that is counted, if it is alike, as cards are."""
         used = self.used(queue)
         return sum(_with_present(used, held, name) for name in sorted({*used, *held})) / max(weight, _LEAST_WEIGHT)
 

@@ -154,7 +154,7 @@ def asked_of(job: JobInfo) -> dict[str, int]:
 
 
 def held_of_quota(usage: Usage, queues: Iterable[str], job: JobInfo, refusal: Verdict) -> Iterator[Consumer]:
-    """Yield what jobs of queues hold of that of which a queue has too little, or else of what a job asks for.
+    """Yield the amounts that jobs of queues hold of a short resource, or else of what a job requests.
 
     What is reserved for admitted jobs counts where it keeps others from being admitted.
     """

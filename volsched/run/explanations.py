@@ -53,7 +53,7 @@ class Explanations:
 
 @contextlib.contextmanager
 def _in_memory(data: bytes) -> Iterator[int]:
-    """Return a file that is on no disk: there may be none to write to, and it holds the pods of all namespaces."""
+    """Return a file in memory: a disk may be read-only, and it holds pods of all namespaces."""
     with open(os.memfd_create("asked.snapshot"), "wb", buffering=0) as file:
         file.write(data)
         yield file.fileno()

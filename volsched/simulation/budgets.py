@@ -81,7 +81,7 @@ def is_healthy(pod: api.Pod) -> bool:
 
 
 def _healthy_wanted(spec: api.PodDisruptionBudgetSpec, pods: Sequence[api.Pod], scale: Scale) -> int | None:
-    """Return how many pods have to stay, or None when the budget does not state that, or not in a way that is read.
+    """Return how many pods have to stay, or None if the budget does not state that readably.
 
     All have to where it is not known how many there should be: pods without a workload have no such number.
     """

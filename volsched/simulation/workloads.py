@@ -90,7 +90,7 @@ def replicas_of(workload: api.Deployment | api.ReplicaSet | api.StatefulSet) -> 
 
 
 def wanted_of(job: api.BatchJob, phases: Mapping[str, int]) -> int:
-    """Return how many pods of a batch Job run at the same time; none if it is over, or too many have failed.
+    """Return the parallelism of a batch Job; 0 if it is over, or too many pods have failed.
 
     ``phases``: how many pods of the Job are in each phase.
     """

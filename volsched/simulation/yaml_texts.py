@@ -46,7 +46,7 @@ _MERGE: Final = "tag:yaml.org,2002:merge"
 
 
 class Twice(NamedTuple):
-    """A key that is given again: the path to it, and its line in the text, from 1 (0: not known, as of JSON)."""
+    """A duplicate key: its path, and its line in the text from 1 (0 if not known, as in JSON)."""
 
     path: tuple[Step, ...]
     line: int

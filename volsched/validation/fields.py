@@ -54,7 +54,7 @@ def schemas() -> Schemas:
 
 
 def field_faults(raw: Mapping[str, Any], severity: Severity = "warning") -> Faults:
-    """Yield a fault for each field of an object, as it was read, that its kind does not have; the first few.
+    """Yield faults for unknown fields of an object, the first few.
 
     Kinds with unknown fields have no faults. Takes any value that JSON or YAML can hold.
     """

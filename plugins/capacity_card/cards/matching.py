@@ -1,4 +1,4 @@
-"""Whether demands for one card or another can all be met: the check behind the admission of jobs with lists of cards.
+"""Checks whether all demands for lists of cards can be met, at the admission of jobs.
 
 A demand is an amount with the set of cards that would do. Demands can be met together exactly when for every union of
 their sets, those whose set lies inside it ask for no more than there is in it (Hall's condition). That is a flow from

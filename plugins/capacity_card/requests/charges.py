@@ -141,7 +141,7 @@ class Charges:
         return FieldError("metadata.annotations", message)
 
     def charged(self, template: PodTemplate, kind: int) -> ChargedCard | None:
-        """Return the card that a task of this template holds on a node of a kind, or None when it wants no card."""
+        """Return the card that a task of this template holds on a node of a kind, or None."""
         return self.offered(template, kind) or self._lost_card(self.of(template))
 
     def offered(self, template: PodTemplate, kind: int) -> ChargedCard | None:
@@ -155,7 +155,7 @@ class Charges:
         return found
 
     def _lost_card(self, charge: Charge) -> ChargedCard | None:
-        """Return the first card of the list that is known, and what the task asks of it, by its name if need be."""
+        """Return the first known card of the list, and the task's request of it."""
         if not charge.names:
             return None
         resources = self._catalogue.resources

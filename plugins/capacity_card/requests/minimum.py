@@ -1,4 +1,4 @@
-"""What a gang starts with: of its pods the cheapest, as many as its minimum asks for, role by role where it has roles.
+"""The minimum of a gang: its cheapest pods, as many as it needs, for each role if it has roles.
 
 Cheapest is meant for each amount by itself: cpu, memory, cards of one list, cards of all lists together. Of each
 amount those pods count that take least of it, so what comes out is no more than any pods take with which the gang can

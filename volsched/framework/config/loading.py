@@ -747,7 +747,7 @@ def _excluded_by(name: str, catalogue: PluginCatalogue) -> Sequence[str]:
 
 
 def _node_at(entry: tuple[yaml.Node, yaml.Node], at: Place) -> yaml.Node:
-    """Return the node at a place inside the value of an entry; the key of the entry for the entry as a whole."""
+    """Return the YAML node at a path inside an entry's value; the entry's key for an empty path."""
     found, node = entry
     for part in at:
         if isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):

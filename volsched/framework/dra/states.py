@@ -1,4 +1,4 @@
-"""What the devices of a node are like, and what is left of them: nodes that agree in both serve claims alike.
+"""The layout and the state of a node's devices. Nodes that agree in both serve claims alike.
 
 A search for devices reads of a node how its devices are made, what of their attributes its selectors read, and which of
 them are taken. It does not read their names. So the outcome of a search holds for every node with the same *layout* and

@@ -391,7 +391,7 @@ class ResourceClaims:
 
 @dataclass(slots=True)
 class _Turn:
-    """Who writes a claim, and who waits for that: by the uid of the pod, the claim's uid and the entry to reserve."""
+    """The writers of a claim, and the pods that wait for them, by uid of the pod."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     users: int = 0

@@ -400,7 +400,7 @@ class Devices:
             del self._extended[claim.owner]
 
     def _replaced(self, pod: Owner) -> None:
-        """Let go of what was in flight for a claim that was still to be made: it is there, with the same devices."""
+        """Forget the in-flight choice for a claim to be made, once the claim exists with these devices."""
         uid = pending_claim_uid(pod.uid)
         chosen = self.in_flight.get(uid)
         if chosen is not None and chosen.owner == pod:
