@@ -23,7 +23,7 @@ MEANS = AverageDemand(8000.0, float(8 << 30), ((1, 20),), ((50, 12),))
 
 
 @pytest.mark.parametrize(
-    ("free", "cpu", "memory", "rests", "cause", "amount"),
+    ("free", "cpu", "memory", "remainders", "cause", "amount"),
     [
         (4000, 8000, 64, 0, "cpu", 3000),
         (4000, 64_000, 8, 0, "memory", 3000),
