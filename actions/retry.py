@@ -291,7 +291,7 @@ def _speaks_for_others(session: Session, task: TaskInfo, cause: Cause) -> bool:
 
 
 def _all_of_kind(session: Session, job: JobInfo, kind: Hashable) -> bool:
-    """True if all that a job waits to place is of a kind, as their claims may tell pods apart that are equal else."""
+    """True if all that a job waits to place is of a kind, as their claims may distinguish pods that are equal else."""
     first = next(iter(job.waiting.values()))
     return kind == first.template.id or all(session.engine.kind(task) == kind for task in job.waiting.values())
 

@@ -3,7 +3,7 @@
 An amount is named by (class, dimension); the dimension "" is the number of devices. What is not named is not limited.
 ``spec.dra.capability.<class>`` has a ``count`` and, under ``capacity``, sums over all devices by dimension;
 ``spec.capability`` may have ``deviceclass/<class>`` and ``<dimension>.deviceclass/<class>`` for the same. Where both
-name one, the smaller counts. Zero forbids. What cannot be read counts as zero, and is told.
+name one, the smaller counts. Zero forbids. What cannot be read counts as zero, and is reported.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ SHARES: Final = 32
 _STEPS: Final = 8
 _STEP_OF_SIZE: Final = 5
 MOST_CARDS: Final = 1_024
-"""Cards of one node at most that are told apart."""
+"""Cards of one node at most that are distinguished."""
 
 
 @dataclass(slots=True)

@@ -26,7 +26,7 @@ class Group(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PodCards:
-    """What one pod takes: thousandths of ``cards``, of a core, and bytes. ``parts`` of cards that are told apart.
+    """What one pod takes: thousandths of ``cards``, of a core, and bytes. ``parts`` of cards that are distinguished.
 
     ``amounts``: for each resource that is cards, how much is requested of it, zeros included. ``devices``: what claims
     take of cards that are devices, ``served`` with what a node that leaves these resources to its devices takes.

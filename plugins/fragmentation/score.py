@@ -1,7 +1,7 @@
 """What the framework asks of the formula (``waste``): the score of nodes for a pod.
 
-Cards that are devices are told apart. They are no amounts of a node, so where any node has such cards other callbacks
-are asked (``by_devices``), which look at the node itself.
+Cards that are devices are distinguished. They are no amounts of a node, so where any node has such cards other
+callbacks are asked (``by_devices``), which look at the node itself.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Score:
         return self.version(task), self._cluster.devices.version
 
     def shares_cards(self, template: PodTemplate) -> bool:
-        """True if pods of a template take parts of cards that are told apart."""
+        """True if pods of a template take parts of cards that are distinguished."""
         self._demand.refresh()
         return bool(self._card_requests.of(template).parts)
 
@@ -122,7 +122,7 @@ class Score:
         return self._waste.by_amounts(card_request, node, 0.0)
 
     def by_cards(self, template: PodTemplate, node: NodeInfo) -> float:
-        """Score a node whose cards are told apart."""
+        """Score a node whose cards are distinguished."""
         self._waste.refresh()
         card_request = self._card_requests.of(template)
         saved = self._waste.waste_saved(card_request.parts, self._parts.free(node))
@@ -140,7 +140,7 @@ class Score:
         return self._waste.by_amounts(card_request, node, 0.0, self._device_waste.of_node(card_request, node))
 
     def by_devices_and_cards(self, task: TaskInfo, node: NodeInfo) -> float:
-        """Score a node whose cards may be devices, for a pod that takes cards which are told apart otherwise."""
+        """Score a node whose cards may be devices, for a pod that takes cards which are distinguished otherwise."""
         self._waste.refresh()
         card_request = self._request_of(task)
         saved = self._waste.waste_saved(card_request.parts, self._parts.free(node))

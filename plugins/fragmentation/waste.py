@@ -130,7 +130,7 @@ class Waste:
         parts: float,
         devices: OnDevices = NO_DEVICES,
     ) -> float:
-        """Score a node by its amounts. ``parts`` is what is saved on cards that are told apart, in cards."""
+        """Score a node by its amounts. ``parts`` is what is saved on cards that are distinguished, in cards."""
         allocatable, used, weights = node.allocatable, node.used, self._weights
         cpu, memory = allocatable[CPU] - used[CPU], allocatable[MEMORY] - used[MEMORY]
         free, after = devices.free, devices.after

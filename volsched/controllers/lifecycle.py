@@ -52,7 +52,7 @@ ENDED: Final = ("Succeeded", "Failed")
 
 
 class JobPod(NamedTuple):
-    """One pod of a Job as it stands. Times are in seconds since the epoch."""
+    """One pod of a Job as it is. Times are in seconds since the epoch."""
 
     uid: str
     namespace: str

@@ -59,7 +59,7 @@ def _event_of(pod: JobPod) -> str:
 
 
 def member_of(pod: api.Pod, before: JobPod | None, now: float) -> JobPod:
-    """Return a pod of a Job as it stands. `before` is what was known of it, `now` is in seconds since the epoch."""
+    """Return a pod of a Job as it is. `before` is what was known of it, `now` is in seconds since the epoch."""
     meta = pod.metadata
     terminating = meta.deletion_timestamp is not None
     session = next((found.message for found in pod.status.conditions if found.type == EVICTED_IN_SESSION), "")

@@ -87,7 +87,7 @@ def decide(
     counted: Counted = NOTHING,
     group_since: float | None = None,
 ) -> Decision:
-    """Return what the policies of a completed Job demand as things stand.
+    """Return what the policies of a completed Job demand now.
 
     `group_phase` is the phase of its PodGroup, empty when that was acted on, and `group_since` when it began;
     `counted` is what was counted as a retry.

@@ -201,7 +201,7 @@ class Session(SessionQueries):
         return all(fn(queue, tasks) for fn in self.rules.of[Preemptive])
 
     def enqueued(self, job: JobInfo) -> None:
-        """Admit the job: every plugin is told."""
+        """Admit a job, and notify the plugins."""
         self.rules.enqueued(job)
         self.cluster.queue_cache.set_phase(job, INQUEUE, admits=True)
 
@@ -280,7 +280,7 @@ class Session(SessionQueries):
         return True
 
     def _fail(self, job: JobInfo, error: Exception, open_before: int) -> None:
-        """Undo what was tried for a job, and tell it what failed."""
+        """Undo the attempt for a job, and refuse the job with what failed."""
         plugin = self.boundary.blame(error)
         try:
             self._statements.discard_since(open_before)
@@ -399,7 +399,7 @@ class Session(SessionQueries):
     # -- closing ------------------------------------------------------------------------------------------------------
 
     def record_event(self, event: RecordEvent) -> None:
-        """Have an Event recorded on an object. How things stand is told once in a session.
+        """Have an Event recorded on an object. How things stand is reported once in a session.
 
         It names no object of another namespace than its own.
         """

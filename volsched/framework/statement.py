@@ -76,7 +76,7 @@ class Step:
             raise
 
     def take_back(self) -> None:
-        """Tell the handlers the reverse of all that they were told, as the step has failed."""
+        """Call the handlers in reverse for all tasks that they were called for, as the step has failed."""
         for task in reversed(self.tasks[: self._notified]):
             self._notify_undo(self.handlers, task)
         self._notified = 0

@@ -24,13 +24,13 @@ def report_faults(registrar: Registrar, plugin: str, faults: Faults) -> None:
 
 
 class QueueFaults:
-    """What was told about queues, by plugin: what two of them find is told once."""
+    """Faults of queues that were reported, by plugin. Faults that two plugins find are reported once."""
 
     def __init__(self, _: object) -> None:
         self._reported: dict[str, Faults] = {}
 
     def report(self, session: Session, plugin: str, faults: Faults) -> None:
-        """Tell what a plugin finds wrong now and no plugin has told yet."""
+        """Report the faults that a plugin finds now and that are not reported yet."""
         before = self._reported.get(plugin, {})
         if faults == before:
             return

@@ -50,7 +50,7 @@ def reads_of(expression: str) -> tuple[Read, ...] | None:
 
 
 def _read_at(words: Sequence[str], place: int) -> set[Read] | None:
-    """Return what is read by the use of ``device`` at a place, or None when that cannot be told."""
+    """Return what is read by the use of ``device`` at a place, or None when that is not known."""
     if words[place + 1 : place + 2] != ["."] or words[place - 1 : place] == ["."]:
         return None
     table = "".join(words[place + 2 : place + 3])

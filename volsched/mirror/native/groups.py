@@ -1,7 +1,7 @@
 """Jobs of Kubernetes' own gangs: their pods, their PodGroups, and their queues.
 
-``schedulingGroup`` decides about membership, whatever annotations state. Groups are told apart by namespace and name,
-not by uid, as in kube-scheduler. Pods wait while their PodGroup does not exist.
+``schedulingGroup`` decides about membership, whatever annotations state. Groups are distinguished by namespace and
+name, not by uid, as in kube-scheduler. Pods wait while their PodGroup does not exist.
 """
 
 from __future__ import annotations

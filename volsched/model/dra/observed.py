@@ -5,7 +5,7 @@ write them, and they decide nothing. So they are not decoded: a claim states whi
 they are fetched when the claim is allocated (`with_parameters`), for the allocation to hand them on. Of a claim's
 status they are left out, too: it is not written again. Those of classes, which administrators write, are kept.
 
-The structs have the names of those in `dra.api`, since objects are told apart by the names of their kinds.
+The structs have the names of those in `dra.api`, since objects are distinguished by the names of their kinds.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ UNLIMITED: Final = 2**63 - 1
 """Stands for "no limit". It is larger than every amount."""
 
 QuantityText = str | int | float
-"""A quantity as it stands in JSON or YAML."""
+"""A quantity as it is in JSON or YAML."""
 
 
 class Unit(Enum):
