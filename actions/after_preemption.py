@@ -68,7 +68,7 @@ class _MemberToCome(TaskInfo):
 
 
 class PastTurns:
-    """Keeps from session to session which jobs had a turn, and the templates of pods that do not exist yet."""
+    """Keeps the jobs that had a turn, and templates for pods that do not exist yet, over sessions."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -163,7 +163,7 @@ class AfterPreemption:
         self._turns.end(self.left_out)
 
     def _room(self, asks: Hashable, job: JobInfo) -> _Room | None:
-        """Return what the pods hold that may be evicted for a job, or None if it has to wait for a look at them."""
+        """Return the amounts of pods that may be evicted for a job, or None if that is not looked at yet."""
         if asks not in self._rooms and self._has_turn(job):
             victims, at_most = self._victims(job), self._at_most_of(job.queue)
             self._rooms[asks] = at_most if len(victims) == len(at_most.pods) else self._make_room(victims)
@@ -216,7 +216,7 @@ class AfterPreemption:
         return list(found.values())
 
     def _examples(self, job: JobInfo) -> Iterable[TaskInfo]:
-        """Return a pod of each kind that a job may make room for, or what stands for pods that are yet to be made."""
+        """Return one pod for each template of a job; without pods, a stand-in."""
         if not job.tasks:
             template = self._turns.template_of(job)
             task = _MemberToCome(f"admission/{job.key}", job.namespace, job.name, template)
@@ -271,7 +271,7 @@ class AfterPreemption:
 
 
 def _alike(job: JobInfo) -> tuple[Hashable, Hashable]:
-    """Return two keys of a job: jobs with the first one may evict the same pods, and if both agree, to the same end."""
+    """Return two keys: jobs with the same first key may evict the same pods; with both, for the same result."""
     stated = job.spec.min_resources
     needs = tuple(sorted(stated.items())) if stated is not None else None
     waiting = Counter(

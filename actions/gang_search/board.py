@@ -1,4 +1,4 @@
-"""The members of one gang on nodes, as far as a search has put them there: in a statement, on the live cluster."""
+"""The members that a search has put on nodes, in a statement on the live cluster."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Board:
         return self.session.engine.refused_from_afar(task, node) or not self._may_start(task)
 
     def _may_start(self, task: TaskInfo) -> bool:
-        """True if the queue takes the member, and no rule about the pod alone (as quota kept for others) refuses it."""
+        """True if neither the queue nor a rule about the pod alone refuses the member."""
         return self.session.takes_on(self._queue, task) and self.session.pre_refusal(task) is None
 
     # -- moves --------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Which members of a gang a search places, in which order, and where each could go if none of them were there."""
+"""The members that a search places, their order, and the nodes of each without the others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from volsched.model.pods.task import TaskInfo
 
 
 def alike(one: TaskInfo, other: TaskInfo) -> bool:
-    """True if two members are equal to every rule, so that nothing comes of one giving way to the other."""
+    """True if every rule treats two members alike, so that exchanging them changes nothing."""
     return one.template is other.template and one.spec.role == other.spec.role and one.spec.labels == other.spec.labels
 
 
@@ -86,7 +86,7 @@ def _size(session: Session, task: TaskInfo, offered: Sequence[int]) -> float:
 
 
 def wanted_of(job: JobInfo, kinds: list[Kind]) -> Wanted:
-    """Choose the members that a gang needs to start: of each role its minimum, then those that can go to most nodes."""
+    """Choose the members to start with: each role's minimum, then members with most nodes."""
     by_ease = sorted(
         ((kind, task) for kind in kinds for task in kind.members), key=lambda each: (-len(each[0].homes), each[0].size)
     )

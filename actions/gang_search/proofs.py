@@ -1,4 +1,4 @@
-"""Proofs that a gang fits in no way, which cost no search: it does not even fit when most rules are left out.
+"""Proofs that a gang cannot fit, without a search: it does not fit even without most rules.
 
 What is left of the rules is where each member could go if no other were there, and the amounts, one at a time. Then
 members flow to nodes like water: a node takes as much as it has, and of each kind as much as whole members fit there.
@@ -31,7 +31,7 @@ class _Stream(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """That a gang fits in no way: of some ``members`` only ``fitting`` fit on ``nodes``, where all of them have to go.
+    """Proof that a gang cannot fit: of some ``members`` only ``fitting`` fit on ``nodes``, the only ones for them.
 
     ``column`` is the amount of which there is too little; None where members are of one kind, and several may be short.
     """

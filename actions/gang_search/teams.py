@@ -1,4 +1,4 @@
-"""Members that have to be in one topology domain: where the first of them goes decides for all, so domains take turns.
+"""Teams: members that have to be in one topology domain. Domains are tried in turn.
 
 A team is made of members that want to be near members with a label, one of which has that label itself: it may go
 anywhere, and the others follow it. The rules about pods on nodes decide in the end; a team only says what to try.

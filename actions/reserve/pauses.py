@@ -1,4 +1,4 @@
-"""Pauses after promises that came to nothing: a namespace for which nodes were held in vain has none for a while.
+"""Pauses of namespaces for which nodes were held in vain.
 
 A pause is that of the namespace, as who may make PodGroups may make the next one under another name.
 """

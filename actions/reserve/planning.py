@@ -1,4 +1,4 @@
-"""Where a job can start, and when: the earliest time at which enough nodes can take the members that it needs.
+"""The earliest start of a job: when enough nodes can take the members that it needs.
 
 Amounts are reckoned here; what else pods hold on nodes (ports, cards, devices) is asked when the job is tried. So a
 start may be thought too early, and is never taken for room that is not there.
@@ -177,7 +177,7 @@ def _take(
 
 
 def in_use(session: Session, task: TaskInfo, node: NodeInfo) -> int:
-    """Return how much pods hold on a node of what a task asks for that the node has fewest of."""
+    """Return how much pods on a node hold of the scarcest resource that a task requests."""
     request = [(column, amount) for column, amount in session.request(task) if amount]
     scarce = max(request, key=lambda each: each[1] / max(1, node.allocatable[each[0]]), default=None)
     return node.used[scarce[0]] - node.releasing[scarce[0]] if scarce is not None else 0

@@ -1,4 +1,4 @@
-"""Who may take room from whom: a queue below its due from queues above theirs, none of which goes below a guarantee.
+"""Reclaim between queues: one below its deserved share takes from queues above theirs, never below guarantees.
 
 With ``ancestors`` (``ancestorReclaimLevel``), so many queues above count as well: a queue whose own due is used up may
 take room for one above it that is below its due, and what is above its due in a queue stays when the one above it, on
@@ -25,7 +25,7 @@ class Reclaim:
         self._ancestors = ancestors
 
     def may_take_room(self, queue: QueueInfo, tasks: Sequence[TaskInfo]) -> bool:
-        """True if an open queue may have these tasks, and has so much due of some resource that they ask for.
+        """True if an open queue may have these tasks, and deserves so much more of a requested resource.
 
         Where it deserves none of these, other plugins answer for what else it deserves (devices).
         """
@@ -38,7 +38,7 @@ class Reclaim:
         return not self._deserves_any(name, request) and all(map(self._is_elastic, tasks))
 
     def is_within(self, queue: QueueInfo, task: TaskInfo) -> bool | None:
-        """Whether a queue, or one of the queues near above that count, has so much due of all that a task asks for.
+        """Return whether a queue, or a parent that counts, deserves so much more of all that a task requests.
 
         Compared is what it states; None when that is nothing of what the task asks for.
         """
@@ -47,7 +47,7 @@ class Reclaim:
         return True if True in answers else False if False in answers else None
 
     def _is_within(self, queue: str, request: Amounts) -> bool | None:
-        """Whether a queue with a request holds no more than it deserves of all of it; None: it states nothing of it."""
+        """Return whether a queue with a request stays within its deserved share; None if it states none."""
         held, stated = self._quotas.allocated(queue), self._quotas.amounts(queue).stated
         asked = [name for name in request if name in stated]
         return all(held.get(name, 0) + request[name] <= stated[name] for name in asked) if asked else None
@@ -100,7 +100,7 @@ class Reclaim:
         )
 
     def _are_both_without_deserved(self, own: str, task: TaskInfo, queue: str, victim: TaskInfo) -> bool:
-        """True if neither queue deserves anything of what its pod asks for, and a queue near above is the same."""
+        """True if neither queue deserves anything that its pod requests, and they share a near parent."""
         near = set(self._near(own)) & set(self._near(queue))
         requests = victim.template.request, task.template.request
         return bool(near) and not self._deserves_any(queue, requests[0]) and not self._deserves_any(own, requests[1])
@@ -151,7 +151,7 @@ class _UsageLeft:
         )
 
     def is_above_deserved(self, level: str, victim: TaskInfo) -> bool:
-        """Whether a queue holds more than its due of a resource that a victim holds, or has no due of any of them."""
+        """Return whether a queue exceeds its deserved share of a resource of the victim, or deserves none of them."""
         held, request = self._remaining.of(level), victim.template.request
         if not _deserves_of(self._quotas.amounts(level).deserved, request):
             return True

@@ -126,7 +126,7 @@ class CardRules(QueueQuotas[QueueLimit, Dimension, int]):
         return self._usage.charges.of(pod).resources
 
     def refused(self, queue: str, level: QueueLimit, short: Sequence[Exceeded], step: At) -> Verdict:
-        """Return that a queue states nothing at all, or that its cpu, else its memory, else a card does not suffice."""
+        """Return the refusal of a queue without quota, or of the first short amount: cpu, memory, a card."""
         if level.is_empty:
             return refusals.empty_capability(level, step)
         if isinstance(short[0].dimension, str):
@@ -171,7 +171,7 @@ class CardRules(QueueQuotas[QueueLimit, Dimension, int]):
     # -- placing ------------------------------------------------------------------------------------------------------
 
     def headroom(self, queue: QueueInfo, template: PodTemplate) -> Headroom:
-        """Return how many such tasks a queue may take on, of all cards of their list together, and why not even one.
+        """Return how many tasks of a template a queue may take, with any cards of their list, or why none.
 
         At once so many as are left of whichever of the cards that are open: the same stay open. A refusal is kept for
         tasks that are alike while no account has moved.
@@ -280,7 +280,7 @@ class CardRules(QueueQuotas[QueueLimit, Dimension, int]):
         return found
 
     def open_cards(self, template: PodTemplate, queue: str) -> Names:
-        """Return the cards of a template's list of which a queue has as much left as one of its pods asks for.
+        """Return the cards of a template's list with enough quota left for one pod.
 
         Answers about nodes depend on nothing else of the queue, so pods of all queues share them by this.
         """

@@ -1,4 +1,4 @@
-"""What each queue may hold, what it holds and who holds it: the scheduler's own accounts of a cluster, for people.
+"""The quotas, holdings and consumers of each queue, from the accounts of the scheduler.
 
 For each card of a queue, and likewise for cpu and memory::
 

@@ -1,4 +1,4 @@
-"""What queues and jobs hold, move by move: cpu, memory and cards, exact after every undo and after a restart.
+"""The cpu, memory and cards of queues and jobs, followed move by move.
 
 A task counts from the moment a node is chosen for it (room that is only promised included) until it is evicted,
 finishes or is undone. Cards count by what its node offers. All that is charged is a function of where tasks stand and

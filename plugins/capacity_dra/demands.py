@@ -1,4 +1,4 @@
-"""What a job needs of devices at least: the smallest number of its pods that it starts with, claim by claim."""
+"""The minimum of devices that a job needs to start, claim by claim."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class DeviceDemands:
         )
 
     def sources(self, job: JobInfo) -> MinimumSources:
-        """Return what a job's minimum is made from: while none of it changes, nor the job, the minimum does not."""
+        """Return the sources of a job's minimum. It changes only with them, or with the job."""
         announced = [use for uses in announced_by(job.spec.annotations).roles.values() for use in uses]
         claims = {f"{job.namespace}/{use.claim}" for use in announced if use.claim}
         uses, resources = {*announced}, {*(job.spec.min_resources or ())}

@@ -1,4 +1,4 @@
-"""What admitted jobs may still take to start, added up queue by queue; kept job by job, as things change.
+"""The amounts that admitted jobs may still take to start, summed by queue.
 
 In a queue, and in each queue above it, a job reserves what its smallest number of pods takes beside the claims that
 are used there already (``DeviceDemands.minimum``). It is counted again when the figures are next read, if it changed

@@ -1,4 +1,4 @@
-"""What queues hold of devices, as quotas of devices count it, and whether a job is about to hold some.
+"""The devices of queues as quotas count them, and whether a job will hold some.
 
 A pod counts from the moment a node is chosen for it (promised room included) until it is evicted, finishes or is
 undone; one whose gate was lifted counts from then on. Until devices are chosen for its extended resources they count as
@@ -84,7 +84,7 @@ class ClaimUsage(DeviceAccounts):
         return super()._is_due(task) or (waits and self.concerns(task))
 
     def awaits_devices(self, job: JobInfo) -> bool:
-        """Return whether any pod of a job wants devices, as far as pods are there or its PodGroup tells of them."""
+        """Return whether a job wants devices, by its pods or by the annotation of its PodGroup."""
         return (
             any(self.concerns(task) for task in job.tasks.values())
             or bool(announced_by(job.spec.annotations).roles)

@@ -1,4 +1,4 @@
-"""What jobs ask for beyond what they hold, per queue: the figures that quota plugins weigh admission and fairness by.
+"""The requests of jobs beyond their holdings, by queue: for admission and fair shares.
 
 For each queue::
 
@@ -142,7 +142,7 @@ class JobDemands(JobSums, Generic[D]):
         return self.queues().get(level, _NO_DEMAND)
 
     def own(self, queue: str) -> QueueDemand[D]:
-        """The sums of the jobs of a queue itself, for reports: all are added up again when any job has changed."""
+        """The sums of the jobs of a queue itself, for reports; all are added again after any change."""
         if not self._above:
             return self.of(queue)
         self.refresh()

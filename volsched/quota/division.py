@@ -1,4 +1,4 @@
-"""What queues of a tree deserve: what there is, divided by weight from the root down, each resource by itself.
+"""Divides the cluster over a tree of queues by weight, from the root down, each resource by itself.
 
 What a queue claims is what those below it claim together, at most its capability. What it has is divided among the
 queues right below it. Each gets ``weight x level`` of a resource, not less than it is guaranteed, and not more than it

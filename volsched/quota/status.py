@@ -1,4 +1,4 @@
-"""What `status.allocated` of Queues states: what the placed pods of a queue hold, and those of the queues below it.
+"""`status.allocated` of Queues: the amounts of the placed pods of a queue, and of the queues below it.
 
 After Volcano's scheduler, which writes the same at the end of its sessions: the requests of pods that stand allocated
 (`model.status.IS_ALLOCATED`), of all schedulers, in resources and whole pods; and of the devices that their claims

@@ -1,4 +1,4 @@
-"""Which queues are below which: found out again only when a queue came, went, or was put below another one.
+"""The tree of queues, built again only when a queue came, went, or got another parent.
 
 There is one tree for all plugins. A queue states which one it is below (`spec.parent`). A queue that states none is
 right below the root. So are one whose parent does not exist, and each of those that are below themselves.

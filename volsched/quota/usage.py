@@ -1,4 +1,4 @@
-"""Amounts of each queue during a session: what its tasks count for that have a node or were promised one.
+"""The amounts of each queue: of tasks that have a node, or were promised one.
 
 ``QueueUsage`` adds up amounts of any dimensions, ``JobCharges`` what each job is charged for. ``QueueUsageObserver``
 adds up requests, with pods as slots. Tasks without a node whose admission gate was lifted count as well, unless

@@ -45,7 +45,7 @@ class Matching:
         return 0
 
     def short_of(self, names: Names) -> Names:
-        """Return the cards that a demand which is not met competes for: the list itself first, then others in order."""
+        """Return the cards that an unmet demand competes for: its own list first, then others in order."""
         reached = self._reachable(names)
         return (*names, *sorted(card for card in reached if card not in names))
 
@@ -53,7 +53,7 @@ class Matching:
         return max(0, self.room.get(card, 0)) - self.taken.get(card, 0)
 
     def _path(self, names: Names) -> list[tuple[Names, str]] | None:
-        """The shortest way to a card with room: at each step a list takes a card, from the list of the next step."""
+        """Return the shortest path to a card with room. In each step a list takes a card of the next list."""
         came: dict[str, tuple[Names, str]] = {}
         waiting: deque[tuple[Names, str]] = deque([(names, "")])
         asked = {names}

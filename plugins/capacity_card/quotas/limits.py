@@ -43,7 +43,7 @@ class QueueLimit:
         return min(quota, self.left.get(dimension, quota)) if self.left else quota
 
     def yields(self, dimension: Dimension) -> bool:
-        """True if it is for what others are guaranteed of a card that the queue may not hold all of its quota."""
+        """True if guarantees of other queues keep a queue below its quota of a card."""
         return self.of(dimension) < self.amounts.get(dimension, self.other)
 
 

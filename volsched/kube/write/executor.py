@@ -1,4 +1,4 @@
-"""Carries out the steps of sessions: they come from the scheduling thread and go into lanes on the I/O loop.
+"""Carries out the steps of sessions, in lanes on the I/O loop.
 
 Bindings and evictions go into their lane at once. Statuses and Events may be tens of thousands after one session; they
 go into their lanes some at a time, and the loop does other work in between.

@@ -1,4 +1,4 @@
-"""The jobs that may not use their queue, with the reason, kept up to date with queues, namespaces and jobs.
+"""The jobs that may not use their queue, with the reasons.
 
 The rule of a queue counts, and that of every queue above it. Jobs of queues without rules are not even remembered, so a
 cluster without rules pays nothing; of the others only those that a change concerns are checked again.
