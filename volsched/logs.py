@@ -30,7 +30,7 @@ LONGEST_TEXT: Final = 4096
 """Characters of one text in a line."""
 
 MOST_FRAMES: Final = 24
-"""Of an exception, the last ones. A recursion without end has a thousand."""
+"""The most frames of an exception, the last ones. Endless recursion has a thousand."""
 
 MOST_CAUSES: Final = 4
 """Exceptions that led to one another."""

@@ -48,7 +48,7 @@ class Saved(NamedTuple):
 
 
 class OnDevices(NamedTuple):
-    """Of cards that are devices: what is free of them, and after a pod, in thousandths; what it saves, in cards.
+    """Cards that are devices: free before and after a pod, in thousandths, and what it saves, in cards.
 
     ``served``: the columns of resources that the node leaves to its devices.
     """

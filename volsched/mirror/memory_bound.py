@@ -31,10 +31,10 @@ from volsched.model.pods.limits import KEPT_BYTES, trimmed
 from volsched.model.values.bounded import Bounded, Size
 
 _ROOM: Final = 0.9
-"""Of the bound: below this part of it refused objects are looked at again."""
+"""The part of the bound below which refused objects are looked at again."""
 
 _SHARE: Final = 0.5
-"""Of the bound: a namespace that takes more of it gets no more large objects."""
+"""The part of the bound above which a namespace gets no more large objects."""
 
 LARGE: Final = 32 << 10
 """Bytes: an object that takes more is large. An ordinary pod takes 4 KiB."""

@@ -72,7 +72,7 @@ def half_life_of(values: Mapping[str, Any]) -> float:
 
 @dataclass(slots=True)
 class _QueuePastUse:
-    """Of one queue: the weighted integral at a time, in amounts times seconds, and what is held from then on."""
+    """The past use of one queue: the weighted integral at a time (amounts x seconds), and its holdings since."""
 
     at: float
     used: dict[str, float] = field(default_factory=dict)

@@ -142,7 +142,7 @@ def _figure(chart: Chart) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _AxisScale:
-    """From values to places in the picture."""
+    """Maps values to places in the picture."""
 
     right: float
     top: float

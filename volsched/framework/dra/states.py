@@ -16,7 +16,7 @@ from volsched.model.dra.device import Device, DeviceId, Slice
 from volsched.model.dra.devices import DeviceUsage
 
 EVERYTHING: Final = None
-"""In the place of what is read: a selector may read any attribute."""
+"""Stands for all attributes: a selector may read any of them."""
 
 Reads = tuple[Read, ...] | None
 

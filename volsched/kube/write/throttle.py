@@ -27,7 +27,7 @@ class Throttle:
 
     @property
     def pause(self) -> float:
-        """For how many seconds nothing should be sent; 0 when it may."""
+        """The seconds for which nothing should be sent; 0 if it may."""
         return max(0.0, self._until - time.monotonic())
 
     def refused(self, error: ApiError) -> float:

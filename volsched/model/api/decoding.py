@@ -1,4 +1,4 @@
-"""From text and plain values to structs; a fault names its field."""
+"""Decodes text and plain values into structs. A fault names its field."""
 
 import re
 from collections.abc import Mapping

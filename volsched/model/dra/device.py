@@ -54,7 +54,7 @@ Value = bool | int | str | Version | tuple[bool | int | str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """From which nodes a device can be used: one, those that a selector names, or all."""
+    """The nodes from which a device can be used: one, those that a selector names, or all."""
 
     node: str = ""
     selector: NodeSelector | None = None

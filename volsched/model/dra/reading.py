@@ -1,4 +1,4 @@
-"""From the objects of Dynamic Resource Allocation to what is kept of them.
+"""Reads the objects of Dynamic Resource Allocation into the records that are kept.
 
 What cannot be understood becomes a fault of the slice, class or claim that states it: one bad object must not stop the
 scheduler, and must not be used either.
