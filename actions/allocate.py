@@ -62,7 +62,7 @@ class AllocateAction:
         rooms = LostRooms.of(registrar.session, self._repair_timeout)
         rooms.open(registrar.session)
         if rooms.kept:
-            from actions.repair.rules import register  # noqa: PLC0415 - few sessions keep room
+            from actions.repair.registration import register  # noqa: PLC0415 - few sessions keep room
 
             register(registrar, rooms)
 
@@ -116,15 +116,15 @@ class _Allocation:
             turns.queues.push(queue)
 
     def _end_turns(self, queue: QueueInfo, jobs: Heap[JobInfo], overused: Verdict) -> None:
-        """Let all jobs of a queue that has its due go on with what takes nothing more of it."""
+        """Place tasks of an overused queue that take nothing more of its share, job by job."""
         while jobs:
             with self._session.about(job := self._lost.next_of(jobs)):
-                self._go_on_with_its_due(queue, self._attempts[job.key], overused)
+                self._go_on_without_amounts(queue, self._attempts[job.key], overused)
 
-    def _go_on_with_its_due(self, queue: QueueInfo, attempt: Attempt, overused: Verdict) -> None:
-        """Place what a job was promised, which counts as held, and pods without amounts; refuse the rest.
+    def _go_on_without_amounts(self, queue: QueueInfo, attempt: Attempt, overused: Verdict) -> None:
+        """Place promised tasks, which count already, and tasks that request no amounts; refuse the rest.
 
-        Pods that ask for devices alone take nothing of a due, which is in amounts.
+        Tasks that request only devices take nothing of a share, which is in amounts.
         """
         session = self._session
         if self._lost.has_room(attempt.job):
@@ -148,7 +148,7 @@ class _Allocation:
                 pass
 
     def _go_on(self, queue: QueueInfo, attempt: Attempt) -> bool:
-        """Place what makes the job ready, and commit it; return whether there is more to place."""
+        """Place what makes the job ready, and commit it. Return whether there is more to place."""
         session, job = self._session, attempt.job
         attempt.moved = False
         statement = self._place(queue, attempt)
@@ -165,7 +165,7 @@ class _Allocation:
         return statement is not None and bool(attempt.tasks)
 
     def _place(self, queue: QueueInfo, attempt: Attempt) -> Statement | None:
-        """Place a job; one for which room is kept by quotas that people set: its share was settled before."""
+        """Place a job. One for which room is kept by quotas that people set: its share was settled before."""
         if not self._lost.kept or not self._lost.has_room(attempt.job):
             return place(self._session, queue, attempt)
         with self._session.shares_settled():
@@ -199,5 +199,5 @@ def _promised(session: Session) -> dict[JobInfo, list[TaskInfo]]:
 
 
 def _helped_by_placements(job: JobInfo) -> bool:
-    """Whether another pod's placement could let this job in: pod affinity and spread can be met that way."""
+    """True if another pod's placement could let this job in: pod affinity and spread can be met that way."""
     return any(task.template.affinity or task.template.spread for task in job.waiting.values())

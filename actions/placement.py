@@ -56,7 +56,7 @@ def tasks_of(job: JobInfo) -> list[TaskInfo]:
 
 
 def place(session: Session, queue: QueueInfo, attempt: Attempt) -> Statement | None:
-    """Place tasks until the job is ready; a statement to commit, or None when nothing of the job stands.
+    """Place tasks until the job is ready. A statement to commit, or None when nothing of the job stands.
 
     A job that can only wait for room being freed keeps that room until the session ends. Where tasks one by one do not
     make the gang ready, a placement for all of it is searched for.
@@ -89,7 +89,7 @@ def place(session: Session, queue: QueueInfo, attempt: Attempt) -> Statement | N
 
 
 def _search(session: Session, queue: QueueInfo, attempt: Attempt, placed: Sequence[TaskInfo]) -> Statement | None:
-    """Search for a placement of the whole gang; what is left of the job is tried one by one again."""
+    """Search for a placement of the whole gang. What is left of the job is tried one by one again."""
     job = attempt.job
     searches, failed = attempt.searches, attempt.failed
     if searches is None:
@@ -110,7 +110,10 @@ def _search(session: Session, queue: QueueInfo, attempt: Attempt, placed: Sequen
 
 
 def _place_next(session: Session, queue: QueueInfo, statement: Statement, attempt: Attempt) -> bool:
-    """Try the next task, with as many of its equals as can be placed in the same step; whether it found a place."""
+    """Try the next task, with as many of its equals as can be placed in the same step.
+
+    Return True if it found a place.
+    """
     task = attempt.tasks[-1]
     headroom = _headroom(session, queue, task)
     if headroom.refusal is not None:
@@ -126,7 +129,7 @@ def _place_next(session: Session, queue: QueueInfo, statement: Statement, attemp
 
 
 def _place_equal(session: Session, statement: Statement, attempt: Attempt, most: int) -> bool:
-    """Place the next task, and at most so many with it that are equal; whether it found a place."""
+    """Place the next task, and at most so many with it that are equal. Return True if it found a place."""
     task = attempt.tasks[-1]
     if most > 1:
         most = 1 if task.spec.role in attempt.failed_roles else min(most, session.together(task))
@@ -140,7 +143,7 @@ def _place_equal(session: Session, statement: Statement, attempt: Attempt, most:
 
 
 def _equal_tasks(tasks: Sequence[TaskInfo], most: int) -> list[TaskInfo]:
-    """The next task, and those after it that differ in nothing but who they are."""
+    """Return the next task, and those after it that differ in nothing but who they are."""
     first = tasks[-1]
     run = [first]
     if most < 2 or has_history(first):
@@ -190,7 +193,7 @@ def _place_on_nodes(session: Session, statement: Statement, retry: Retry, tasks:
 
 
 def can_still_start(attempt: Attempt) -> bool:
-    """Whether the gang can become ready although some role failed on all nodes (Volcano's rule).
+    """True if the gang can become ready although some role failed on all nodes (Volcano's rule).
 
     Idle members of such a role are still tried (*ours*: Volcano leaves them to backfill).
     """

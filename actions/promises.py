@@ -36,7 +36,7 @@ def free_nodes(session: Session, tasks: Sequence[TaskInfo]) -> Iterator[NodeInfo
 
 
 def later(session: Session, task: TaskInfo) -> NodeInfo | None:
-    """The node that will have room for a task: the one that it was promised, else the best one."""
+    """Return the node that will have room for a task: the one that it was promised, else the best one."""
     nominated = session.nodes.get(task.nominated) if task.nominated else None
     if nominated is not None and session.nominations.will_admit(task, nominated):
         return nominated
@@ -75,7 +75,7 @@ def promised(session: Session, node: NodeInfo) -> list[TaskInfo]:
 
 
 def weaker(session: Session, task: TaskInfo, node: NodeInfo) -> list[TaskInfo]:
-    """Those of them that are less important than a task."""
+    """Return those of them that are less important than a task."""
     return [other for other in promised(session, node) if other.eviction_priority < task.eviction_priority]
 
 

@@ -140,7 +140,7 @@ class Scheduler:
         self._follow()
 
     def reconfigure(self, profile: Profile) -> None:
-        """Use another configuration from the next cycle on; everything derived from the old one is dropped."""
+        """Use another configuration from the next cycle on. Everything derived from the old one is dropped."""
         self._accounts.drop()
         self._use(profile)
         self.engine = self._make_engine(self.mirror.cluster)
@@ -237,8 +237,8 @@ class Scheduler:
             gang_searches=dict(session.stats.gang_searches),
             series=series,
             faults=(*((culprit(error, boundary.modules), error) for error in lost), *boundary.faults),
-            over="" if boundary.ended_for == "news" else boundary.over,
-            gave_way=boundary.ended_for == "news",
+            over="" if boundary.gave_way else boundary.over,
+            gave_way=boundary.gave_way,
             is_unfinished=session.stats.is_unfinished,
             hints=tuple(session.stats.hints),
             whole=tuple(session.events.whole),
@@ -255,7 +255,7 @@ class Scheduler:
                 durations[action.name] = self._clock.elapsed() - before
 
     def _rebuild_lost(self) -> list[Exception]:
-        """Make the accounts again that failed over a change between sessions; return the failures."""
+        """Make the accounts again that failed over a change between sessions. Return the failures."""
         lost = list(self.mirror.cluster.observers.lost.values())
         if lost and not self._bounds.contains_faults:
             raise lost[0]
@@ -361,10 +361,10 @@ class Scheduler:
             self._backlog.count(job)
         self._bounds.admissions.follow(jobs, session.now)
         steps.extend(groups.writes(cluster, statuses))
-        told = [step for job in jobs for step in self._reporter.about_job(job)]
-        steps.extend(told)
-        shown = {step.uid for step in told if isinstance(step, WritePodCondition)}
-        steps.extend(self._reporter.about_nomination(t) for t in session.nominations.changed() if t.uid not in shown)
+        reports = [step for job in jobs for step in self._reporter.about_job(job)]
+        steps.extend(reports)
+        reported = {step.uid for step in reports if isinstance(step, WritePodCondition)}
+        steps.extend(self._reporter.about_nomination(t) for t in session.nominations.changed() if t.uid not in reported)
         steps.extend(session.events.recorded)
         steps.extend(self.mirror.events.take())
         beside = session.reported(lambda report: report.allocated)

@@ -57,7 +57,7 @@ class Shortage:
 
 
 class GangSearch:
-    """The search for one gang, with so many steps at ``most``; ``offered`` is what all nodes offer of each amount.
+    """The search for one gang, with so many steps at ``most``. ``offered`` is what all nodes offer of each amount.
 
     ``is_proof``: what was not found does not exist; ``proof`` states why if no search was needed to tell.
     """
@@ -86,7 +86,7 @@ class GangSearch:
         return self._board.steps.taken
 
     def outcome(self, tasks: Sequence[TaskInfo]) -> Outcome:
-        """Place the members that the gang needs, of these; return what came of it."""
+        """Place the members that the gang needs, of these. Return what came of it."""
         try:
             if self._run_anywhere(tasks):
                 return Outcome.FOUND
@@ -153,7 +153,7 @@ class GangSearch:
 
     @property
     def is_uniform(self) -> bool:
-        """Whether all members are equal."""
+        """True if all members are equal."""
         return len(self._wanted.kinds) < 2
 
     # -- one start ----------------------------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ class GangSearch:
         return self._soon_enough(most, lambda: self._place_teams(teams, order, by_need)) and self._is_ready()
 
     def _soon_enough(self, most: int, place: Callable[[], bool]) -> bool:
-        """Whether members find their places within so many steps."""
+        """True if members find their places within so many steps."""
         steps = self._board.steps
         kept = max(0, steps.left - most)
         steps.left -= kept
@@ -206,7 +206,7 @@ class GangSearch:
                 self._board.within.pop(task, None)
 
     def _place_alone(self, by_need: bool) -> bool:
-        """Whether the members of teams alone find their places in their domains, soon enough."""
+        """True if the members of teams alone find their places in their domains, soon enough."""
         members = list(self._board.within)
         most = _IN_DOMAIN * (len(members) + 2 * _IN_DOMAIN)
         return not members or self._soon_enough(most, lambda: self._repair(members, by_need))

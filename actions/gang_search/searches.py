@@ -48,7 +48,7 @@ ARGUMENTS: Final = (
 
 
 class PutOff:
-    """The gangs that were put off to the next session, and the namespaces that had their turn meanwhile."""
+    """The gangs postponed to the next session, and the namespaces that had a search since."""
 
     def __init__(self, _: Cluster) -> None:
         self.jobs: dict[str, JobInfo] = {}
@@ -152,7 +152,7 @@ class Searches:
         return None, ended if outcome is Outcome.EXHAUSTED else ""
 
     def offered(self) -> list[int]:
-        """What all nodes offer of each amount."""
+        """Return what all nodes offer of each amount."""
         if self._offered is None:
             cluster = self.session.cluster
             nothing = [0] * len(cluster.columns)
@@ -166,7 +166,7 @@ class Searches:
     # -- the budget ---------------------------------------------------------------------------------------------------
 
     def _may_begin(self, namespace: str) -> bool:
-        """Whether a namespace may begin another search."""
+        """True if a namespace may begin another search."""
         if self.left <= 0:
             return False
         if self.is_late:
@@ -185,7 +185,7 @@ class Searches:
             self.due = {other for other in self.due if other != namespace}
 
     def _skip(self, job: JobInfo) -> tuple[None, str]:
-        """Put a gang off; it is searched for later in this session, or in the next one."""
+        """Put a gang off. It is searched for later in this session, or in the next one."""
         self.put_off.jobs[job.key] = job
         return None, f"a placement for all of it is searched for in the next session ({STEPS_PER_SESSION})"
 

@@ -29,7 +29,7 @@ class Departures:
             self._protected[victim.uid] = protecting
 
     def count(self, budget: Budget) -> int:
-        """How many victims a budget's status does not count yet."""
+        """Return how many victims a budget's status does not count yet."""
         found = 0
         for uid in list(self._protected):
             task = self._cluster.tasks.get(uid)
@@ -44,7 +44,7 @@ class Departures:
 
 
 def departures(session: Session) -> Departures:
-    """The account of them, kept from one session to the next."""
+    """Return the account of them, kept from one session to the next."""
     return session.account("eviction.departures", Departures)
 
 

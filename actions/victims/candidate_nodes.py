@@ -42,9 +42,9 @@ def _note(found: dict[str, bool], victim: TaskInfo) -> None:
 
 
 class CandidateNodes:
-    """The nodes on which each queue has pods that may be evicted; looked up once an action needs it.
+    """The nodes on which each queue has pods that may be evicted. Looked up once an action needs them.
 
-    Tasks that are alike are shown the same nodes while nothing moves: thousands may wait, and nobody may go for them.
+    Equal tasks get the same nodes while nothing moves: thousands may wait for which no pod may be evicted.
     """
 
     def __init__(self, session: Session) -> None:
@@ -54,7 +54,7 @@ class CandidateNodes:
         self._latest: Latest[Found] = Latest(session.cluster)
 
     def once(self, task: TaskInfo, where: Where, look: Callable[[], Found]) -> Found:
-        """What a look at the nodes finds; the latest find again, when the next task is like the one before."""
+        """Return what a look at the nodes finds. The latest find again, when the next task is like the one before."""
         if not self._session.depends_on_template(task):
             return look()
         return self._latest.once((task.template.id, task.queue, where), look)

@@ -92,7 +92,7 @@ def weights_of(session: Session, victims: Sequence[TaskInfo]) -> list[tuple[bool
 
 
 def none_matters_more(weights: Sequence[tuple[int, ...]], others: Sequence[tuple[int, ...]]) -> bool:
-    """Whether no victim matters more than the one that goes in its place elsewhere; more may go (*ours*)."""
+    """True if no victim matters more than the one that goes in its place elsewhere. More may go (*ours*)."""
     counterparts = chain(others, repeat(others[-1]))
     return all(mine <= theirs for mine, theirs in zip(weights, counterparts, strict=False))
 
@@ -105,7 +105,7 @@ def running_of(victims: Sequence[TaskInfo]) -> int:
 def needed(
     node: NodeInfo, request: Sequence[tuple[int, int]], weaker: Sequence[TaskInfo], victims: Sequence[TaskInfo]
 ) -> list[TaskInfo] | None:
-    """Return whom of the victims a request needs gone, taken in the order given; None when all are too few.
+    """Return whom of the victims a request needs gone, taken in the order given, or None when all are too few.
 
     Amounts alone are considered, with the room of the weaker, whose promises end. Those not needed after all are left
     out, the last first.

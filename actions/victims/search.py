@@ -63,7 +63,7 @@ ARGUMENTS = (
 )
 """What both evicting actions can be told."""
 
-NOBODY = "No preemption victims found for incoming pod"
+NO_VICTIMS = "No preemption victims found for incoming pod"
 PROTECTED = "pods that may not be evicted for it"
 BUDGETS = "pods protected by disruption budgets"
 TOO_SMALL = "too little room even without the pods that may be evicted"
@@ -138,7 +138,7 @@ class VictimSearch:
             if self._make_room_on_one_of(worth_a_try):
                 return True
             if len(worth_a_try) < len(nodes):
-                self.failures.add(NOBODY, len(nodes) - len(worth_a_try))
+                self.failures.add(NO_VICTIMS, len(nodes) - len(worth_a_try))
         if len(nodes) < len(session.rows):
             self.failures.add(NO_USE, len(session.rows) - len(nodes))
         if not self.quiet and not self._spares_all:
@@ -183,7 +183,7 @@ class VictimSearch:
         return nodes, [(node, score) for node, score in nodes if self._is_worth_a_try(node)]
 
     def _is_worth_a_try(self, node: NodeInfo) -> bool:
-        """Whether there can be candidates on a node, or room without anybody going."""
+        """True if there can be candidates on a node, or room without anybody going."""
         if node.name in self.where:
             return True
         if self.needs_candidates:
@@ -290,7 +290,7 @@ class VictimSearch:
             yield replace(plan, ordered=ordered)
 
     def _victims_by(self, plan: VictimPlan) -> list[TaskInfo] | None:
-        """Return who would go for the task by a plan; None when it makes no room."""
+        """Return who would go for the task by a plan, or None when it makes no room."""
         start = self.statement.checkpoint()
         if not self._make_room(plan):
             return None
@@ -304,20 +304,20 @@ class VictimSearch:
     def _make_room(self, plan: VictimPlan) -> bool:
         node = plan.node
         if self.needs_candidates and not plan.candidates:
-            return self._fail(NOBODY)
+            return self._fail(NO_VICTIMS)
         if plan.needed is None:
             return self._fail(self._why_not(plan, enough=False))
         with all_left(self.session.cluster, node) if self._terminating_make_room(node) else nullcontext():
             return self._clear(node, plan.ordered) or self._fail(self._why_not(plan, enough=True))
 
     def _terminating_make_room(self, node: NodeInfo) -> bool:
-        """Whether those who are leaving count as gone: the slots of a full node are theirs until then."""
+        """True if those who are leaving count as gone: the slots of a full node are theirs until then."""
         return bool(promised(self.session, node)) or node.releasing[PODS] > 0
 
     def _clear(self, node: NodeInfo, ordered: Sequence[TaskInfo]) -> bool:
         """Have weaker promises and as many victims as needed off a node, and the task promised their room.
 
-        Those who are leaving already count as gone: whoever was promised their room stands for them.
+        Terminating pods count as gone; the pod that was promised their room counts instead.
         """
         before = self.statement.checkpoint()
         for other in weaker(self.session, self.task, node):
@@ -341,7 +341,7 @@ class VictimSearch:
         return False
 
     def _why_not(self, plan: VictimPlan, *, enough: bool) -> str:
-        """Why a node cannot be made to take the task, with the plugins that protect pods there."""
+        """Return why a node cannot be made to take the task, with the plugins that protect pods there."""
         why = _why_not(plan, enough=enough)
         protectors = self.session.protectors(self.task, plan.candidates) if why in _BY_VOTE else []
         plugins = sorted(frozenset().union(*protectors))
@@ -393,7 +393,7 @@ class VictimSearch:
             self._evict(victim)
 
     def _evict(self, victim: TaskInfo) -> bool:
-        """Take a victim off, with those who go together with it; whether that was allowed."""
+        """Evict a victim, with the pods that leave together with it. Return False if that is not allowed."""
         if victim.job is self.task.job:
             self._take_off(victim, f"{self._who(victim)} needs the room of this pod")
             return True
@@ -411,7 +411,7 @@ class VictimSearch:
         """Return what a victim is told of the pod that needs its room: of another namespace its queue alone."""
         task = self.task
         if task.namespace == victim.namespace:
-            return f'pod "{task.key}" ({_standing(task)})'
+            return f'pod "{task.key}" ({_importance(task)})'
         return f"{of_queue(task.queue)} (priority {task.eviction_priority})"
 
     def _may_all_leave(self, together: list[TaskInfo]) -> bool:
@@ -422,7 +422,7 @@ class VictimSearch:
 
     def _take_off(self, victim: TaskInfo, why: str) -> None:
         """Take a pod off, with the words for its user: who needs the room, and why it is this pod that goes."""
-        reason = f"{self.session.action}: {why} ({_standing(victim)})"
+        reason = f"{self.session.action}: {why} ({_importance(victim)})"
         broken = broken_by(self.session, victim)
         if broken:
             reason += f"; this breaks the disruption budget {', '.join(broken)}"
@@ -431,9 +431,9 @@ class VictimSearch:
 
 
 def _why_not(plan: VictimPlan, *, enough: bool) -> str:
-    """Why a node cannot be made to take the task, in kube-scheduler's words where it has some."""
+    """Return why a node cannot be made to take the task, in kube-scheduler's words where it has some."""
     if not plan.candidates:
-        return NOBODY
+        return NO_VICTIMS
     if not plan.victims:
         return PROTECTED
     if len(plan.ordered) < len(plan.victims):
@@ -455,13 +455,13 @@ def _explain(session: Session, task: TaskInfo, failures: NodeRefusals) -> None:
     session.refuse(task, msgspec.structs.replace(refusal, message=text))
 
 
-def _standing(task: TaskInfo) -> str:
+def _importance(task: TaskInfo) -> str:
     priority = f"priority {task.eviction_priority}"
     return priority if task.job is None else f'queue "{task.job.queue}", {priority}'
 
 
 def _waits_on_terminating(session: Session, task: TaskInfo) -> bool:
-    """Whether less important pods are leaving the node that the task is nominated to: then room is on its way."""
+    """True if less important pods are leaving the node that the task is nominated to: then room is on its way."""
     node = session.nodes.get(task.nominated) if task.nominated else None
     if node is None:
         return False
@@ -470,7 +470,7 @@ def _waits_on_terminating(session: Session, task: TaskInfo) -> bool:
 
 
 def _is_left_to_backfill(session: Session, task: TaskInfo) -> bool:
-    """Whether a task that asks for nothing has room, which backfill finds, or no action would place it anyway."""
+    """True if a task that asks for nothing has room, which backfill finds, or no action would place it anyway."""
     return "backfill" not in session.configuration.actions or session.engine.best(task) is not None
 
 
@@ -491,7 +491,7 @@ def starving(session: Session, lacks_more: Callable[[JobInfo], bool] = lambda _:
 
 
 def _keep_explanations(session: Session) -> None:
-    """Note with tasks that were refused again why evicting does not help, where nobody is sought again for them."""
+    """Note with tasks that were refused again why evicting does not help, if no victims are sought again."""
     for task, before in session.refused_again():
         job = task.job
         if job is None or before is None or not was_searched(session, job):
@@ -501,13 +501,13 @@ def _keep_explanations(session: Session) -> None:
 
 
 def _explains(before: Verdict, now: Verdict) -> bool:
-    """Whether a refusal is another one with what eviction added to it."""
+    """True if a refusal is another one with what eviction added to it."""
     added = before.message.removeprefix(now.message).lstrip("; ")
     return added.startswith(_LABELS) and msgspec.structs.replace(before, message=now.message) == now
 
 
 def preemptors(session: Session, job: JobInfo) -> list[TaskInfo]:
-    """The waiting tasks of a job in the order in which they are tried, last first."""
+    """Return the waiting tasks of a job in the order in which they are tried, last first."""
     return session.in_order(list(job.schedulable()))[::-1]
 
 

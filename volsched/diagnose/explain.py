@@ -49,7 +49,7 @@ _LONGEST_REASON: Final = 600
 
 
 class NotFoundError(LookupError):
-    """There is no such object; the text names those that may have been meant."""
+    """There is no such object. The text names those that may have been meant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +79,12 @@ def explain(simulation: Simulation, subject: Subject, *, nodes: bool = False) ->
     if answer is not None:
         return answer
     found = find(simulation, subject)
-    answer = _told(simulation, subject, found, nodes=nodes)
+    answer = _explanation(simulation, subject, found, nodes=nodes)
     warnings = tuple(_deadlocks(simulation, found.job, waits=answer.state == "waits"))
     return msgspec.structs.replace(answer, warnings=warnings)
 
 
-def _told(simulation: Simulation, subject: Subject, found: AskedAbout, *, nodes: bool) -> Explanation:
+def _explanation(simulation: Simulation, subject: Subject, found: AskedAbout, *, nodes: bool) -> Explanation:
     if _is_over(found):
         return Explanation(subject, "finished", _end_of(simulation, subject, found), queue=found.job.queue)
     if not found.waiting and (found.job.tasks or found.job.phase not in ("", "Pending", "Inqueue")):
@@ -113,7 +113,7 @@ def _blocking(owner: api.ApiObject) -> Iterator[Fault]:
 
 
 def find(simulation: Simulation, subject: Subject) -> AskedAbout:
-    """Return the job that an object of kind pod, podgroup or job stands for; raises NotFoundError."""
+    """Return the job that an object of kind pod, podgroup or job stands for. Raises NotFoundError."""
     cluster, key = simulation.mirror.cluster, f"{subject.namespace}/{subject.name}"
     if subject.kind == "pod":
         task = next((task for task in cluster.tasks.values() if task.key == key), None)
@@ -424,7 +424,7 @@ def _lacked(simulation: Simulation, found: AskedAbout) -> list[str]:
 
 
 def _largest(held: Iterable[Consumer]) -> tuple[Holder, ...]:
-    """Return the largest consumers; first those with reserved amounts: they keep others out and hold nothing."""
+    """Return the largest consumers. First those with reserved amounts: they keep others out and hold nothing."""
     ordered = sorted(held, key=lambda one: (one.resource, not one.reserved, -one.amount, one.job))[:MOST_HOLDERS]
     return tuple(Holder(one.job, one.queue, one.resource, one.text, one.pods, one.reserved) for one in ordered)
 
@@ -446,7 +446,7 @@ def node_lines(simulation: Simulation, found: AskedAbout) -> tuple[NodeLine, ...
 
 @dataclass(frozen=True, slots=True)
 class _NodeRefusal:
-    """Return why a node refuses a pod: a predicate's message, else the shortage; neither if it has room."""
+    """Return why a node refuses a pod: a predicate's message, else the shortage. Neither if it has room."""
 
     node: str
     message: str

@@ -173,7 +173,7 @@ def _judged(session: Session, judge: _Judge, job: JobInfo) -> tuple[str, frozens
     """
     if not _waits_for_room(session, job):
         return "", frozenset()
-    return (job.release_reason, job.unplaceable) if session.is_set_aside(job) else judge.of(job)
+    return (job.release_reason, job.unplaceable) if session.is_paused(job) else judge.of(job)
 
 
 def _waits_for_room(session: Session, job: JobInfo) -> bool:
@@ -223,7 +223,7 @@ _Alike: TypeAlias = Mapping[Hashable, list[TaskInfo]]
 
 
 class _Judge:
-    """Answers for one session; what was found for a kind of pods holds for its equals."""
+    """Answers for one session. What was found for a kind of pods holds for its equals."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

@@ -40,7 +40,7 @@ class AskerTurns:
 
     @asynccontextmanager
     async def turn(self, asker: str) -> AsyncIterator[None]:
-        """Wait for a turn and hold it; a cancelled caller waits no more. Raises TooManyAskedError."""
+        """Wait for a turn and hold it. A cancelled caller waits no more. Raises TooManyAskedError."""
         await self._begin(asker)
         try:
             yield

@@ -141,7 +141,7 @@ class Mirror:
     # -- changes ------------------------------------------------------------------------------------------------------
 
     def apply(self, changes: Iterable[Change]) -> int:
-        """Take changes in, in order; how many there were.
+        """Take changes in, in order. How many there were.
 
         Nodes that come together are numbered together, and before what else is there: pods find them, then.
         """
@@ -177,7 +177,7 @@ class Mirror:
         found.append(self._nodes.read(node))
 
     def _guarded(self, change: Change, take: Callable[[], None]) -> None:
-        """Take a change in; a failure over an object ends with that object."""
+        """Take a change in. A failure over an object ends with that object."""
         try:
             take()
         except Exception as error:

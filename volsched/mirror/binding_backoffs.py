@@ -29,7 +29,7 @@ class BindingBackoffs:
             due = self.next()
 
     def next(self) -> float | None:
-        """Return when the next task may be tried again; None when none backs off for a time."""
+        """Return when the next task may be tried again, or None when none backs off for a time."""
         while self._heap and self._due.get(self._heap[0][1]) != self._heap[0][0]:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None

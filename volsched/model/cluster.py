@@ -89,7 +89,7 @@ class Cluster:
         return self.clocks.without_requeue(since)
 
     def forget(self, templates: Collection[PodTemplate], *, left: int) -> None:
-        """Drop data about templates without tasks; ``left`` is the weight of the other templates."""
+        """Drop data about templates without tasks. ``left`` is the weight of the other templates."""
         for template in templates:
             self.columns.forget(template)
             self.observers.forget(template)
@@ -191,7 +191,7 @@ class Cluster:
             self.queue_cache.count_ungated(task, 1)
 
     def allocate(self, tasks: Sequence[TaskInfo], nodes: Iterator[NodeInfo]) -> int:
-        """Allocate equal tasks of one job, each to the next of some nodes; return how many.
+        """Allocate equal tasks of one job, each to the next of some nodes. Return how many.
 
         It is like ``move`` for each, but job and queue are updated once, and observers are notified after all moves.
         Several tasks must be pending without a node and without history; a single one may be pipelined, and count in

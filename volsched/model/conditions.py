@@ -14,7 +14,7 @@ RESERVATION_RELEASED: Final = "ReservationReleased"
 """The condition type, and the Event reason, of an admitted job without kept room."""
 
 ADMITTED: Final = "Admitted"
-"""The condition type of a PodGroup that was admitted and has not started; its time is that of the admission."""
+"""The condition type of a PodGroup that was admitted and has not started. Its time is that of the admission."""
 
 
 LOST_PODS: Final = "LostPods"

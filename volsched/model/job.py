@@ -214,7 +214,7 @@ class JobInfo:
 
     @property
     def counted_minimum(self) -> Resources | None:
-        """Return the part of the PodGroup's stated minimum that counts; None without one.
+        """Return the part of the PodGroup's stated minimum that counts, or None without one.
 
         Before there are pods all of it counts. Then at most the request of the pods, and the largest request once more
         for each pod that is missing of ``min_available`` (*ours*; Volcano believes the PodGroup). Gated pods,
@@ -355,12 +355,12 @@ class JobInfo:
 
     @property
     def lacking(self) -> int:
-        """Members without room that the gang needs to start; pending best-effort members need none."""
+        """Members without room that the gang needs to start. Pending best-effort members need none."""
         return self.spec.min_available - self.ready_count - self.pending_best_effort
 
     @property
     def is_ready(self) -> bool:
-        """True if enough members hold room for the gang to start; pending best-effort members count as ready."""
+        """True if enough members hold room for the gang to start. Pending best-effort members count as ready."""
         return self.ready_count + self.pending_best_effort >= self.spec.min_available
 
     @property

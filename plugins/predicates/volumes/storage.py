@@ -97,7 +97,7 @@ class ClaimRules:
         return mask
 
     def _in_use(self, task: TaskInfo) -> bool:
-        """VolumeRestrictions: whether another pod has a claim that only one pod may use."""
+        """True if another pod uses a ReadWriteOncePod claim of a task (VolumeRestrictions)."""
         template = task.template
         return any(
             key in self._uses.nodes and self._is_for_one(key) and self._uses.others(key, task)

@@ -73,7 +73,7 @@ def described(seen: Look, about: About, problems: Mapping[str, Sequence[str]]) -
         name: {
             **_queue(usage.queues[name]),
             "allowedNamespaces": [_rule(level, rule) for level, rule in _rules(usage, name)] or None,
-            "jobs": {job.name: _job(job, by_card=usage.by_card) for job in usage.queues[name].jobs},
+            "jobs": {job.name: _job_row(job, by_card=usage.by_card) for job in usage.queues[name].jobs},
             "problems": list(problems[name]),
         }
         for name in problems
@@ -130,7 +130,7 @@ def _value(resource: str, amount: int | None) -> str | int | None:
     return format_amount(resource, amount) if resource else whole(amount)
 
 
-def _job(job: JobUse, *, by_card: bool) -> Json:
+def _job_row(job: JobUse, *, by_card: bool) -> Json:
     return {
         "phase": job.phase,
         "used": _amounts(job.held, by_card=by_card),

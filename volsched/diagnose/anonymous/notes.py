@@ -46,6 +46,7 @@ Note: TypeAlias = Callable[[Names, str], str]
 
 
 def _name(names: Names, text: str) -> str:
+    """Replace a name."""
     return names.name(text)
 
 
@@ -83,7 +84,7 @@ def _namespaces(names: Names, text: str) -> str:
 
 
 def _selector(names: Names, selector: LabelSelector) -> dict[str, Any]:
-    """Return a selector as JSON; a label may have to have two values, so that a mapping of labels will not do."""
+    """Return a selector as JSON. A label may have to have two values, so that a mapping of labels will not do."""
     conditions = [*(Requirement(key, IN, (value,)) for key, value in selector.equal), *selector.requirements]
     return {
         "matchExpressions": [
@@ -116,7 +117,7 @@ def _announced(names: Names, text: str) -> str:
 
 
 def _amounts_of_cards(names: Names, text: str) -> str:
-    """Return a JSON object of cards; a value that is no whole number becomes another invalid value."""
+    """Return a JSON object of cards. A value that is no whole number becomes another invalid value."""
     if not text.strip():
         return ""
     try:
@@ -174,7 +175,7 @@ NOTES: Final[Mapping[str, Note]] = {
 
 
 def note(names: Names, key: str, text: str) -> tuple[str, str] | None:
-    """Return the replacement of an annotation; None for one that no rule of ours reads."""
+    """Return the replacement of an annotation, or None for one that no rule of ours reads."""
     known = NOTES.get(key)
     if known is not None:
         return key, known(names, text)

@@ -33,7 +33,7 @@ class ReservationTimes:
         return len(self._since)
 
     def follow(self, job: JobInfo, now: float) -> None:
-        """Note a job that changed; a time of admission in the future counts as now."""
+        """Note a job that changed. A time of admission in the future counts as now."""
         if self.timeout == math.inf or job.phase != INQUEUE or job.ready_count >= max(1, job.spec.min_available):
             if self._since.pop(job.key, None) is not None:
                 job.admitted_at = 0.0

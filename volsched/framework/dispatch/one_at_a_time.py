@@ -44,7 +44,7 @@ class OneAtATime:
             if isinstance(rule, NodeRule) and rule.key is not None and (rule.for_each_pod is None or is_left_out):
                 self._keyed.append((rule.applies_to, rule.key))
                 continue
-            templates = always if is_left_out and isinstance(rule, EventHandler) else rule.one_at_a_time()
+            templates = always if is_left_out and isinstance(rule, EventHandler) else rule.placed_singly()
             if templates is not never and templates not in self._templates:
                 self._templates.append(templates)
         self.rules.clear()

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from functools import cmp_to_key
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from volsched.framework.answers import is_protected
 from volsched.framework.callbacks import HeadroomFn, JobKeyFn, TaskEvents
@@ -21,7 +21,6 @@ from volsched.framework.rules import (
     BatchNodeOrder,
     BestNode,
     DeviceLimits,
-    Due,
     EventHandler,
     JobEnqueueable,
     JobEnqueued,
@@ -44,8 +43,10 @@ from volsched.framework.rules import (
     TaskOrder,
     VictimQueueOrder,
     Wake,
+    WithinDeserved,
 )
 from volsched.model.cluster import Cluster
+from volsched.model.former import renamed_attributes
 from volsched.model.job import JobInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
@@ -75,6 +76,9 @@ class Ruleset:
         self._tree_orders: list[QueueOrder] = []
         self._handlers: list[TaskEvents] = []
         self._in_steps: list[EventHandler] = []
+
+    if not TYPE_CHECKING:  # names of one minor version ago
+        __getattr__ = renamed_attributes({"is_due": "is_within_deserved", "reclaimable_by_due": "reclaimable_by_share"})
 
     def add(self, rule: Rule, plugin: str, tier: int) -> None:
         """Take a rule in."""
@@ -110,7 +114,7 @@ class Ruleset:
             self.quotas, self.headrooms = before
 
     def limit_refusal(self, queue: QueueInfo, task: TaskInfo) -> Verdict | None:
-        """Return the first refusal by a quota that administrators set, not by shares; ``refused`` is not called."""
+        """Return the first refusal by a quota that administrators set, not by shares. ``refused`` is not called."""
         for headroom, refusal, _ in self._limits:
             verdict = headroom(queue, task.template).refusal if headroom is not None else refusal(queue, task)
             if verdict is not None:
@@ -137,11 +141,11 @@ class Ruleset:
         return TreeHeap(order.way, order.level_key, queues)
 
     def queue_key(self, queue: QueueInfo) -> tuple[Any, ...]:
-        """Return the place of a queue among queues; smaller goes first."""
+        """Return the place of a queue among queues. Smaller goes first."""
         return queue_key(self.of[QueueOrder], queue)
 
     def job_key(self, job: JobInfo) -> tuple[Any, ...]:
-        """Return the place of a job in its queue; smaller goes first."""
+        """Return the place of a job in its queue. Smaller goes first."""
         return job_key(self.of[JobOrder], job)
 
     def in_order(self, tasks: Iterable[TaskInfo]) -> list[TaskInfo]:
@@ -195,7 +199,7 @@ class Ruleset:
 
     def enqueue_refusal(self, job: JobInfo) -> Verdict | None:
         """Return a refusal if the job is not admitted."""
-        admitted, verdict = dispatch.vote(self.of[JobEnqueueable], job, tell_all=True)
+        admitted, verdict = dispatch.vote(self.of[JobEnqueueable], job, list_all=True)
         return None if admitted else verdict or dispatch.UNEXPLAINED_REJECT
 
     def enqueued(self, job: JobInfo) -> None:
@@ -249,7 +253,7 @@ class Ruleset:
         return [self._protectors(task, victim, known) for victim in candidates]
 
     def _protectors(self, task: TaskInfo, victim: TaskInfo, known: dict[str, frozenset[str]]) -> frozenset[str]:
-        """Return the plugins that protect a candidate; ``known`` has the answers about pods that leave together."""
+        """Return the plugins that protect a candidate. ``known`` has the answers about pods that leave together."""
         unit = unit_of(victim)
         together = unit[0].job.key if len(unit) > 1 and unit[0].job is not None else victim.uid
         if together not in known:
@@ -260,12 +264,12 @@ class Ruleset:
             )
         return known[together]
 
-    def is_due(self, queue: QueueInfo, task: TaskInfo) -> bool:
+    def is_within_deserved(self, queue: QueueInfo, task: TaskInfo) -> bool:
         """True if a queue with a waiting task is within its deserved share, so that the task may reclaim."""
-        answers = [due.is_within(queue, task) for due in self.of[Due]]
+        answers = [due.is_within(queue, task) for due in self.of[WithinDeserved]]
         return True in answers and False not in answers
 
-    def reclaimable_by_due(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
+    def reclaimable_by_share(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
         """Return the candidates that the task may reclaim while all their queues keep their deserved share.
 
         The least important are asked about first. All plugins of all tiers have to agree: only for the minimum of a job
@@ -273,7 +277,7 @@ class Ruleset:
         """
         ordered = self.in_order_of_victims(task, self.unprotected(task, candidates))
         chosen = self.elastic.reclaimable(task, dispatch.victims_for_all(self.of[Reclaimable], task, ordered))
-        for due in self.of[Due]:
+        for due in self.of[WithinDeserved]:
             chosen = chosen if due.victims is None else list(due.victims(task, chosen))
         return chosen
 

@@ -32,7 +32,7 @@ _WITHOUT_MESSAGE: Final = (Step.NO_PODGROUP, Step.GATED)
 
 
 def write_of(cluster: Cluster, job: JobInfo) -> Iterator[WriteNativeStatus]:
-    """Return the write of a group's conditions if they are new; they count as written from here on."""
+    """Return the write of a group's conditions if they are new. They count as written from here on."""
     group = job.spec.native
     if group is None or not any(task.spec.is_managed for task in job.tasks.values()):
         return

@@ -114,7 +114,7 @@ class Api:
 
     @classmethod
     async def connect(cls, source: Source, *, qps: float = 0.0, burst: int = 5000) -> Api:
-        """Read the configuration and be ready to ask; no request is made yet. Raises CredentialsError."""
+        """Read the configuration and be ready to ask. No request is made yet. Raises CredentialsError."""
         api = cls(await Credentials.load(source), RateLimiter(qps, burst))
         await api._open()
         return api
@@ -154,7 +154,7 @@ class Api:
         verb: str = "",
         fence: Fence | None = None,
     ) -> bytes:
-        """Send one request and return the answer's body; raises ApiError.
+        """Send one request and return the answer's body. Raises ApiError.
 
         `path` is absolute and encoded, `within` counts in seconds from sending to the last byte; `resource` and `verb`
         are for counting. `fence` is for every write that only the leader may do: it is asked right before the bytes go,
@@ -172,7 +172,7 @@ class Api:
         return await self._counted(call)
 
     async def get(self, path: str, resource: str, *, within: float = REQUEST_TIMEOUT_SECONDS, verb: str = "") -> Any:
-        """Return an object or a list as plain JSON values; raises ApiError."""
+        """Return an object or a list as plain JSON values. Raises ApiError."""
         return parsed(await self.request("GET", path, resource, within=within, verb=verb))
 
     @asynccontextmanager
@@ -217,7 +217,7 @@ class Api:
         answer = await (self._by_wire(call, wire) if wire is not None else self._by_aiohttp(call))
         if not 200 <= answer.status < 300:
             raise _refusal(answer)
-        if not answer.body.startswith(b"{"):  # a page of whoever stands between: nothing was done, or nobody knows
+        if not answer.body.startswith(b"{"):  # a page of a proxy: nothing was done, or that is not known
             raise _not_json(answer.body)
         return answer.status, answer.body
 
@@ -326,7 +326,7 @@ class Api:
             self._head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
 
     async def _reopen(self) -> None:
-        """Use other certificates for new connections; unusable ones, as half of a file, are ignored for now."""
+        """Use other certificates for new connections. Unusable ones, as half of a file, are ignored for now."""
         try:
             await self._open()
         except CredentialsError as error:
@@ -337,7 +337,7 @@ class Api:
             _log.info("connections are made with new certificates", server=self.server)
 
     async def _open(self) -> None:
-        """Make fresh connection pools, as at the start and when certificates changed; raises CredentialsError."""
+        """Make fresh connection pools, as at the start and when certificates changed. Raises CredentialsError."""
         credentials = self._credentials
         context = credentials.tls.context()
         sessions: dict[Pool, aiohttp.ClientSession] = {}
@@ -385,7 +385,7 @@ def _session(context: ssl.SSLContext, limit: int) -> aiohttp.ClientSession:
 
 
 def parsed(answer: bytes) -> Any:
-    """Return the JSON value of an answer; raises ApiError if it is none, for example a page of a proxy."""
+    """Return the JSON value of an answer. Raises ApiError if it is none, for example a page of a proxy."""
     try:
         return json_text.decode(answer)
     except (msgspec.DecodeError, UnicodeError) as error:

@@ -120,7 +120,7 @@ class Elector:
     # -- life -----------------------------------------------------------------------------------------------------
 
     async def acquire(self) -> None:
-        """Return once this process holds the lease; failures meanwhile are retried."""
+        """Return once this process holds the lease. Failures meanwhile are retried."""
         where = f"{self._settings.namespace}/{self._settings.name}"
         _log.info("waiting for leadership", lease=where, identity=self.identity)
         trouble = ""
@@ -146,7 +146,7 @@ class Elector:
         return pause
 
     async def keep(self) -> str:
-        """Renew the lease as long as possible, and return why that ended; the fence is closed then."""
+        """Renew the lease as long as possible, and return why that ended. The fence is closed then."""
         reason = ""
         while not reason:
             await asyncio.sleep(max(0.0, min(self._settings.retry_period, self._left())))
@@ -201,7 +201,7 @@ class Elector:
         return self._fence.valid_until - time.monotonic()
 
     async def _try(self) -> bool:
-        """Take or renew the lease if that is allowed, and return True if we hold it now; raises ApiError.
+        """Take or renew the lease if that is allowed, and return True if we hold it now. Raises ApiError.
 
         While leading, the record of the last write is renewed without reading it first; after a conflict it is read for
         the next try.

@@ -50,7 +50,7 @@ REMEMBERED: Final = 16384
 """The most pods whose refusals are counted, also beyond their end if that was missed."""
 
 MOST_QUEUES: Final = 1024
-"""The most queues with waiting times; the queue without a binding for longest is dropped."""
+"""The most queues with waiting times. The queue without a binding for longest is dropped."""
 
 _log = structlog.get_logger(__name__)
 
@@ -64,14 +64,14 @@ class Prebinder(Protocol):
         """True if there is something to do for this pod."""
 
     async def prepare(self, step: Bind) -> None:
-        """Do it and return when it is done; raises PrebindError or FenceError."""
+        """Do it and return when it is done. Raises PrebindError or FenceError."""
 
     async def withdraw(self, step: Bind) -> None:
-        """Undo the preparation of a pod that is not bound after all, as far as it disturbs others; raises nothing."""
+        """Undo the preparation of a pod that is not bound after all, as far as it disturbs others. Raises nothing."""
 
 
 class PrebindError(Exception):
-    """The preparation of a pod failed on this node; another try may succeed."""
+    """The preparation of a pod failed on this node. Another try may succeed."""
 
 
 @dataclass(slots=True, eq=False)
@@ -171,14 +171,14 @@ class PodWriter:
         self._refusals.pop(uid, None)
 
     async def drain(self, timeout: float) -> bool:  # noqa: ASYNC109 - what is left then is reported, not an error
-        """Wait until nothing is left to write, at most `timeout` seconds; tell whether that was reached."""
+        """Wait until nothing is left to write, at most `timeout` seconds. Return True if that was reached."""
         deadline = time.monotonic() + timeout
         while self.backlog and time.monotonic() < deadline:  # noqa: ASYNC110 - polled once in a life
             await asyncio.sleep(0.02)
         return self.backlog == 0
 
     async def stop(self) -> None:
-        """Give up what is not under way and cancel what is; nothing more is taken over."""
+        """Give up what is not under way and cancel what is. Nothing more is taken over."""
         self._stopped = True
         self.dropped += len(self._queue) + len(self._delayed)
         self._queue = InTurns()
@@ -475,7 +475,7 @@ class Preparations:
         return any(part.is_needed(step) for part in self._parts)
 
     async def prepare(self, step: Bind) -> None:
-        """Let each do its part; raises PrebindError or FenceError."""
+        """Let each do its part. Raises PrebindError or FenceError."""
         for part in self._parts:
             if part.is_needed(step):
                 await part.prepare(step)
