@@ -145,7 +145,7 @@ sbom: $(VENV)/dev.stamp ## what is in the file in dist/, as SPDX beside it; afte
 release: archive sbom ## the image, what is in it, and their checksums, in dist/
 	cd dist && sha256sum volsched-$(VERSION)-$(ARCH).* > volsched-$(VERSION)-$(ARCH).sha256
 
-real-node: $(VENV)/dev.stamp ## the image on a real kubelet with containerd: tests/realnode, 10 minutes, the first time 20; takes root
+real-node: $(VENV)/dev.stamp ## the image on a real kubelet with containerd: tests/realnode, 13 minutes, the first time ten more; takes root
 	$(BIN)/python -m tests.realnode.devices
 	$(BIN)/python -m tools.syft version
 	$(BIN)/python -m tools.realnode run $(BIN)/python -m pytest tests/realnode $(PYTEST_ARGS)

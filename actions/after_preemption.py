@@ -68,7 +68,7 @@ class _MemberToCome(TaskInfo):
 
 
 class PastTurns:
-    """Keeps from session to session which jobs had a turn, and the templates of pods that do not exist yet."""
+    """Keeps the jobs that had a turn, and templates for pods that do not exist yet, over sessions."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -82,13 +82,13 @@ class PastTurns:
         return frozenset(self.had if self._passes_over else ())
 
     def end(self, left_out: set[str]) -> None:
-        """End a session: once no job was left out but those that had a turn, all have one again."""
+        """End a session. If all jobs that were left out had a turn, each may have a turn again."""
         if left_out <= self.had:
             self.had.clear()
         self._passes_over = bool(self.had) and not self._passes_over
 
     def template_of(self, job: JobInfo) -> PodTemplate:
-        """Return a template that asks for one member's part of what a job states as its minimum."""
+        """Return a template for pods of a job without pods yet: ``minResources`` divided by ``minMember``."""
         members = max(1, job.spec.min_available)
         part = {name: -(-amount // members) for name, amount in sorted((job.spec.min_resources or {}).items())}
         key = tuple(part.items())
@@ -115,7 +115,7 @@ class _Room:
             accumulate(self._held, reserved_by(job), 1)
 
     def covers(self, refusal: Verdict, known: Callable[[str], object]) -> bool:
-        """Whether that is as much as is short; a resource that is not known always passes."""
+        """True if that is as much as is short. A resource that is not known always passes."""
         return all(
             short.requested + short.used - self._held.get(short.resource, 0) <= short.limit
             for short in refusal.shortfalls
@@ -159,11 +159,11 @@ class AfterPreemption:
         return None
 
     def end(self) -> None:
-        """Remember who had a turn where others had none."""
+        """Record the jobs that had a turn in this session."""
         self._turns.end(self.left_out)
 
     def _room(self, asks: Hashable, job: JobInfo) -> _Room | None:
-        """Return what the pods hold that may be evicted for a job; None if it has to wait for a look at them."""
+        """Return the amounts of pods that may be evicted for a job, or None if that is not looked at yet."""
         if asks not in self._rooms and self._has_turn(job):
             victims, at_most = self._victims(job), self._at_most_of(job.queue)
             self._rooms[asks] = at_most if len(victims) == len(at_most.pods) else self._make_room(victims)
@@ -174,7 +174,7 @@ class AfterPreemption:
         return _Room(victims)
 
     def _has_turn(self, job: JobInfo) -> bool:
-        """Whether a job may be looked at in this session."""
+        """True if a job may be looked at in this session."""
         if self._looks >= LOOKS or job.key in self._passed_over:
             return False
         self._turns.had.add(job.key)
@@ -216,7 +216,7 @@ class AfterPreemption:
         return list(found.values())
 
     def _examples(self, job: JobInfo) -> Iterable[TaskInfo]:
-        """Return a pod of each kind that a job may make room for, or what stands for pods that are yet to be made."""
+        """Return one pod for each template of a job; without pods, a stand-in."""
         if not job.tasks:
             template = self._turns.template_of(job)
             task = _MemberToCome(f"admission/{job.key}", job.namespace, job.name, template)
@@ -271,7 +271,7 @@ class AfterPreemption:
 
 
 def _alike(job: JobInfo) -> tuple[Hashable, Hashable]:
-    """Return two keys of a job: jobs with the first one may evict the same pods, and if both agree, to the same end."""
+    """Return two keys: jobs with the same first key may evict the same pods; with both, for the same result."""
     stated = job.spec.min_resources
     needs = tuple(sorted(stated.items())) if stated is not None else None
     waiting = Counter(

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from actions.gang_search.searches import ARGUMENTS as OF_SEARCHES
-from actions.gang_search.searches import PutOff, Searches
+from actions.gang_search.searches import Searches
 from actions.held_up import look_ahead
 from actions.of_volcano import PREDICATE_ERROR_CACHE
 from actions.placement import Attempt, place, tasks_of
@@ -62,7 +62,7 @@ class AllocateAction:
         rooms = LostRooms.of(registrar.session, self._repair_timeout)
         rooms.open(registrar.session)
         if rooms.kept:
-            from actions.repair.rules import register  # noqa: PLC0415 - few sessions keep room
+            from actions.repair.registration import register  # noqa: PLC0415 - few sessions keep room
 
             register(registrar, rooms)
 
@@ -70,7 +70,7 @@ class AllocateAction:
         """Let queues take turns until no job is left that could go on; then try those whose search was put off."""
         if not session.configuration.has_enqueue:
             promote_all(session)
-        searches = Searches(session, self._arguments, PutOff.of(session))
+        searches = Searches(session, self._arguments)
         attempts = _attempts(session, searches)
         if not attempts:
             return
@@ -116,15 +116,15 @@ class _Allocation:
             turns.queues.push(queue)
 
     def _end_turns(self, queue: QueueInfo, jobs: Heap[JobInfo], overused: Verdict) -> None:
-        """Let all jobs of a queue that has its due go on with what takes nothing more of it."""
+        """Place tasks of an overused queue that take nothing more of its share, job by job."""
         while jobs:
             with self._session.about(job := self._lost.next_of(jobs)):
-                self._go_on_with_its_due(queue, self._attempts[job.key], overused)
+                self._go_on_without_amounts(queue, self._attempts[job.key], overused)
 
-    def _go_on_with_its_due(self, queue: QueueInfo, attempt: Attempt, overused: Verdict) -> None:
-        """Place what a job was promised, which counts as held, and pods without amounts; refuse the rest.
+    def _go_on_without_amounts(self, queue: QueueInfo, attempt: Attempt, overused: Verdict) -> None:
+        """Place promised tasks, which count already, and tasks that request no amounts; refuse the rest.
 
-        Pods that ask for devices alone take nothing of a due, which is in amounts.
+        Tasks that request only devices take nothing of a share, which is in amounts.
         """
         session = self._session
         if self._lost.has_room(attempt.job):
@@ -148,7 +148,7 @@ class _Allocation:
                 pass
 
     def _go_on(self, queue: QueueInfo, attempt: Attempt) -> bool:
-        """Place what makes the job ready, and commit it; return whether there is more to place."""
+        """Place what makes the job ready, and commit it. Return whether there is more to place."""
         session, job = self._session, attempt.job
         attempt.moved = False
         statement = self._place(queue, attempt)
@@ -165,7 +165,7 @@ class _Allocation:
         return statement is not None and bool(attempt.tasks)
 
     def _place(self, queue: QueueInfo, attempt: Attempt) -> Statement | None:
-        """Place a job; one for which room is kept by quotas that people set: its share was settled before."""
+        """Place a job. One for which room is kept by quotas that people set: its share was settled before."""
         if not self._lost.kept or not self._lost.has_room(attempt.job):
             return place(self._session, queue, attempt)
         with self._session.shares_settled():
@@ -178,9 +178,7 @@ def _attempts(session: Session, searches: Searches) -> dict[str, Attempt]:
     retry = Retry.of(session)
     retry.begin()
     promised = _promised(session)
-    jobs = retry.worth_a_look(session)
-    if searches.put_off.jobs:
-        jobs += searches.take_put_off()
+    jobs = [*retry.jobs_to_try(session), *searches.take_put_off()]
     for job in considered(session, jobs, promised):
         tasks = tasks_of(job)
         tasks += promised.get(job, ())
@@ -201,5 +199,5 @@ def _promised(session: Session) -> dict[JobInfo, list[TaskInfo]]:
 
 
 def _helped_by_placements(job: JobInfo) -> bool:
-    """Whether another pod's placement could let this job in: pod affinity and spread can be met that way."""
+    """True if another pod's placement could let this job in: pod affinity and spread can be met that way."""
     return any(task.template.affinity or task.template.spread for task in job.waiting.values())

@@ -1,4 +1,4 @@
-"""Which topology domain a native group goes to: each is tried with the whole group, and the best one is taken.
+"""Chooses the topology domain of a native group: the whole group is tried in each domain.
 
 kube-scheduler's scores (PodGroupPodsCount and NodeResourcesFit, MostAllocated, of equal weight): how many members have
 room, and how full the domain is with them, 100 each at most. Of equal ones the first name is taken, where
@@ -25,7 +25,7 @@ _MOST: Final = 100
 
 
 class Trial(NamedTuple):
-    """What came of trying a domain: whether the group could start, now or later, with how many, and how full it is."""
+    """The outcome of a tried domain: whether and when the group could start, with how many, and how full it is."""
 
     value: str
     starts: bool
@@ -90,7 +90,7 @@ def _place(session: Session, statement: Statement, queue: QueueInfo, task: TaskI
 
 
 def fullness(nodes: Sequence[NodeInfo]) -> int:
-    """Return how full a domain is: the mean of what is used of its cpu and memory, in whole parts of a hundred."""
+    """Return the mean use of a domain's CPU and memory, in whole percent."""
     shares = []
     for resource in (CPU, MEMORY):
         offered = sum(node.allocatable_of(resource) for node in nodes)

@@ -1,8 +1,8 @@
 """enqueue: admit PodGroups, so that their pods may be made and looked at.
 
 Queues take turns; a PodGroup is admitted when the plugins vote for it. Most are not asked about one that states no
-minimum of resources.
-A reject holds nobody else up. Pods need not exist yet: a controller may make them only once the group is Inqueue.
+minimum of resources. A rejected PodGroup does not hold others up. Pods need not exist yet: a controller may make them
+only once the group is Inqueue.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from actions.of_volcano import OF_ENQUEUE
 from actions.repair.rooms import LostRooms
 from actions.retry import is_unschedulable, mark_unschedulable
 from actions.turns import Turns, closed_queue, settle_minimum
+from volsched.framework.admission_reservations import AdmissionReservations
 from volsched.framework.config.arguments import Argument
-from volsched.framework.released_reservations import Releases
 from volsched.framework.session import Session
 from volsched.model.job import JobInfo
 from volsched.model.queues.queue import QueueInfo
@@ -49,7 +49,7 @@ class EnqueueAction:
 
     def execute(self, session: Session) -> None:
         """Take the best job of the best queue until all were asked once; last, those whose admission has ended."""
-        Releases.of(session).times.timeout = self._timeout
+        AdmissionReservations.of(session).times.timeout = self._timeout
         jobs, turn = _unadmitted(session), session.admission_turn
         if not jobs:
             return
@@ -91,12 +91,12 @@ class EnqueueAction:
 
 
 def _has_room(session: Session, job: JobInfo) -> bool:
-    """Whether allocate keeps room for a gang that has lost pods: it was admitted before."""
+    """True if allocate keeps room for a gang that has lost pods: it was admitted before."""
     return "allocate" in session.configuration.actions and LostRooms.of(session).has_room(job)
 
 
 def _after_preemption(session: Session) -> AfterPreemption | None:
-    """Return the answers for jobs for which eviction could make room; None where no action evicts."""
+    """Return the answers for jobs for which eviction could make room, or None where no action evicts."""
     if not _EVICTING & set(session.configuration.actions):
         return None
     from actions.after_preemption import AfterPreemption  # noqa: PLC0415 - simple configurations search no victims
@@ -105,7 +105,7 @@ def _after_preemption(session: Session) -> AfterPreemption | None:
 
 
 def _unadmitted(session: Session) -> list[JobInfo]:
-    """Jobs nobody has admitted, those left out that were refused when the cluster was no fuller than now."""
+    """Return jobs that are not admitted, without those refused when the cluster was no fuller than now."""
     cluster = session.cluster
     return [
         job

@@ -21,7 +21,7 @@ from volsched.model.verdict import ConditionReason, Scope, Step, Verdict
 
 
 def waits_for(task: TaskInfo) -> ConditionReason:
-    """What a pod that was refused waits for."""
+    """Return what a pod that was refused waits for."""
     return task.refusal.condition_reason if task.refusal is not None else ConditionReason.UNSCHEDULABLE
 
 
@@ -37,7 +37,7 @@ def also_waits(session: Session, task: TaskInfo, why: str, found: ConditionReaso
 
 
 def what_holds_up(job: JobInfo) -> ConditionReason:
-    """What a gang waits for: room on nodes, if it could start once those have it that lack nothing else."""
+    """Return what a gang waits for: room, if it could start once members that lack only room have it."""
     kept = [t for t in job.waiting.values() if t.refusal is not None and t.refusal.step is not Step.GANG]
     kept = [task for task in kept if waits_for(task) is not ConditionReason.UNSCHEDULABLE]
     if kept and job.placed_in_last_try:
@@ -49,7 +49,7 @@ def what_holds_up(job: JobInfo) -> ConditionReason:
 
 
 def _enough_without(job: JobInfo, kept: Sequence[TaskInfo]) -> bool:
-    """Whether a gang has its minimum of members, and each role its own, beside those that are kept from starting."""
+    """True if a gang and its roles have their minimum, without members that are kept from starting."""
     if job.valid_count - len(kept) < job.spec.min_available:
         return False
     return job.roles_valid({task.uid for task in kept})

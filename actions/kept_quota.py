@@ -25,7 +25,7 @@ Placements: TypeAlias = Sequence[tuple[TaskInfo, NodeInfo]]
 
 
 class Promised(Protocol):
-    """Whoever is to have room, and with how much priority that is kept."""
+    """A holder of promised room, and the priority with which the room is kept."""
 
     @property
     def job(self) -> JobInfo:
@@ -41,7 +41,7 @@ P_co = TypeVar("P_co", bound=Promised, covariant=True)
 
 
 class Promises(Protocol[P_co]):
-    """What is promised; ``is_trying``: tasks are moved only to find something out."""
+    """What is promised. ``is_trying``: tasks are moved only to find something out."""
 
     is_trying: bool
 
@@ -67,11 +67,11 @@ class KeptQuota(Generic[P]):
         self._known: dict[Hashable, bool] = {}
 
     def applies_to(self, _: PodTemplate) -> bool:
-        """Whether there is a promise that is charged to a queue."""
+        """True if there is a promise that is charged to a queue."""
         return bool(self._book.kept) and self._session.has_rule(Allocatable)
 
     def refusal(self, task: TaskInfo) -> Verdict | None:
-        """Why a pod of the same queue, or of one beneath the same parent, may not start now."""
+        """Return why a pod of the same queue, or of one beneath the same parent, may not start now."""
         if self._book.is_trying:
             return None
         concerned = [reservation for reservation in self._book.kept.values() if self._concerns(reservation, task)]
@@ -85,7 +85,7 @@ class KeptQuota(Generic[P]):
         return share_quota(self._session, task.queue, reservation.job.queue)
 
     def _is_enough(self, concerned: Sequence[P], task: TaskInfo) -> bool:
-        """Whether the quota is enough for a pod beside the jobs with a promise."""
+        """True if the quota is enough for a pod beside the jobs with a promise."""
         clocks = self._session.clocks
         asked = tuple(reservation.job.key for reservation in concerned), task.template.id, task.queue
         known = self._known.get((asked, clocks.move_generation))

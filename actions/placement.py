@@ -14,10 +14,11 @@ from itertools import islice
 from actions.domains import settle_domain
 from actions.gang_search.searches import Searches
 from actions.held_up import report_gang, same_role, waits_for
-from actions.promises import Room, free_nodes, later, take
+from actions.promises import free_nodes, later, promise
 from actions.retry import FailedRoles, Retry, has_history
 from actions.turns import is_busy, last_first
-from volsched.framework.session import Quota, Session
+from volsched.framework.callbacks import Headroom
+from volsched.framework.session import Session
 from volsched.framework.statement import Statement
 from volsched.model.job import JobInfo
 from volsched.model.pods.task import TaskInfo
@@ -55,14 +56,15 @@ def tasks_of(job: JobInfo) -> list[TaskInfo]:
 
 
 def place(session: Session, queue: QueueInfo, attempt: Attempt) -> Statement | None:
-    """Place tasks until the job is ready; a statement to commit, or None when nothing of the job stands.
+    """Place tasks until the job is ready. A statement to commit, or None when nothing of the job stands.
 
     A job that can only wait for room being freed keeps that room until the session ends. Where tasks one by one do not
     make the gang ready, a placement for all of it is searched for.
     """
     job = attempt.job
     statement = session.statement()
-    settle_domain(session, queue, job, attempt.tasks)
+    if job.is_native:
+        settle_domain(session, queue, job, attempt.tasks)
     attempt.given_up = False
     while attempt.tasks and not attempt.given_up:
         if _place_next(session, queue, statement, attempt):
@@ -87,7 +89,7 @@ def place(session: Session, queue: QueueInfo, attempt: Attempt) -> Statement | N
 
 
 def _search(session: Session, queue: QueueInfo, attempt: Attempt, placed: Sequence[TaskInfo]) -> Statement | None:
-    """Search for a placement of the whole gang; what is left of the job is tried one by one again."""
+    """Search for a placement of the whole gang. What is left of the job is tried one by one again."""
     job = attempt.job
     searches, failed = attempt.searches, attempt.failed
     if searches is None:
@@ -108,23 +110,26 @@ def _search(session: Session, queue: QueueInfo, attempt: Attempt, placed: Sequen
 
 
 def _place_next(session: Session, queue: QueueInfo, statement: Statement, attempt: Attempt) -> bool:
-    """Try the next task, with as many of its equals as can be placed in the same step; whether it found a place."""
+    """Try the next task, with as many of its equals as can be placed in the same step.
+
+    Return True if it found a place.
+    """
     task = attempt.tasks[-1]
-    most, refusal = _quota(session, queue, task)
-    if refusal is not None:
-        session.refuse(task, refusal)
+    headroom = _headroom(session, queue, task)
+    if headroom.refusal is not None:
+        session.refuse(task, headroom.refusal)
     elif task.spec.admission_gate:
         session.lift_gate(task)
     elif task.spec.role and task.spec.role in attempt.failed_roles and is_busy(task):
         session.refuse(task, same_role(task, attempt.failed_roles.reason(task.spec.role)))
     else:
-        return _place_equal(session, statement, attempt, most)
+        return _place_equal(session, statement, attempt, headroom.batch)
     attempt.tasks.pop()
     return False
 
 
 def _place_equal(session: Session, statement: Statement, attempt: Attempt, most: int) -> bool:
-    """Place the next task, and at most so many with it that are equal; whether it found a place."""
+    """Place the next task, and at most so many with it that are equal. Return True if it found a place."""
     task = attempt.tasks[-1]
     if most > 1:
         most = 1 if task.spec.role in attempt.failed_roles else min(most, session.together(task))
@@ -138,7 +143,7 @@ def _place_equal(session: Session, statement: Statement, attempt: Attempt, most:
 
 
 def _equal_tasks(tasks: Sequence[TaskInfo], most: int) -> list[TaskInfo]:
-    """The next task, and those after it that differ in nothing but who they are."""
+    """Return the next task, and those after it that differ in nothing but who they are."""
     first = tasks[-1]
     run = [first]
     if most < 2 or has_history(first):
@@ -153,7 +158,7 @@ def _equal_tasks(tasks: Sequence[TaskInfo], most: int) -> list[TaskInfo]:
     return run
 
 
-def _quota(session: Session, queue: QueueInfo, task: TaskInfo) -> Quota:
+def _headroom(session: Session, queue: QueueInfo, task: TaskInfo) -> Headroom:
     """What the queue may take on; the room that the task itself was promised does not count against it."""
     found = session.quota(queue, task)
     if found.refusal is None or not session.nominations.is_kept(task):
@@ -180,7 +185,7 @@ def _place_on_nodes(session: Session, statement: Statement, retry: Retry, tasks:
             session.refuse_by_nodes(task, Step.PREDICATE)
             retry.note_refused(session, task)
             return 0
-        refusal = take(session, statement, task, Room(node, False))
+        refusal = promise(session, statement, task, node)
     if refusal is not None:
         session.refuse(task, refusal)
         return 0
@@ -188,7 +193,7 @@ def _place_on_nodes(session: Session, statement: Statement, retry: Retry, tasks:
 
 
 def can_still_start(attempt: Attempt) -> bool:
-    """Whether the gang can become ready although some role failed on all nodes (Volcano's rule).
+    """True if the gang can become ready although some role failed on all nodes (Volcano's rule).
 
     Idle members of such a role are still tried (*ours*: Volcano leaves them to backfill).
     """

@@ -1,4 +1,4 @@
-"""preempt: inside a queue, whoever matters more may take room from whoever matters less.
+"""preempt: inside a queue, jobs of higher priority take room from jobs of lower priority.
 
 First between the jobs of one queue, as a gang: what was evicted stands only when the job then has room for its minimum
 on the way. Then inside one job, task by task.
@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from actions.of_volcano import OF_PREEMPT
 from actions.retry import note_searched
-from actions.victims.candidate_nodes import CandidateNodes, can_go, nodes_of
+from actions.victims.candidate_nodes import CandidateNodes, is_evictable, nodes_of
 from actions.victims.cost import running_of
 from actions.victims.search import (
     ARGUMENTS,
@@ -72,7 +72,7 @@ class PreemptAction:
                 heap.push(job)
 
     def _make_room(self, session: Session, queue: QueueInfo, job: JobInfo, tasks: list[TaskInfo]) -> bool:
-        """Make room for a job's tasks as a gang; whether there is more to be made."""
+        """Make room for a job's tasks as a gang. Return True if there is more to be made."""
         if not may_preempt(job):
             return False
         if not self._finds_domain(session, queue, job, tasks):
@@ -88,7 +88,10 @@ class PreemptAction:
         return made
 
     def _finds_domain(self, session: Session, queue: QueueInfo, job: JobInfo, tasks: list[TaskInfo]) -> bool:
-        """Pin a group with a topology key to the domain where the fewest have to go for it; whether there is one."""
+        """Pin a group with a topology key to the domain where the fewest have to go for it.
+
+        Return True if there is one.
+        """
         topology = Topology.of(session)
         if job.spec.native is None or not job.spec.native.topology_key or topology.is_settled(job):
             return True
@@ -101,7 +104,10 @@ class PreemptAction:
     def _count_victims(
         self, session: Session, queue: QueueInfo, job: JobInfo, tasks: list[TaskInfo], value: str
     ) -> tuple[int, int] | None:
-        """How many would go for a group in a domain, and run; None when it cannot have what it starts with there."""
+        """Return how many would go for a group in a domain, and run.
+
+        None when it cannot have what it starts with there.
+        """
         Topology.of(session).pin(job, value)
         with session.without_requeue():
             trial = session.statement()
@@ -114,7 +120,7 @@ class PreemptAction:
     def _feed(
         self, session: Session, statement: Statement, queue: QueueInfo, job: JobInfo, tasks: list[TaskInfo]
     ) -> bool:
-        """Make room for a job's tasks until it starves no more; whether the last one that was tried got some."""
+        """Make room for a job's tasks until it starves no more. Return True if the last one that was tried got some."""
         made = False
         while tasks and session.is_starving(job):
             task = tasks.pop()
@@ -129,43 +135,43 @@ class PreemptAction:
         while tasks:
             task = tasks.pop()
             if alone and session.engine.best(task) is None:
-                return  # nobody of the job could go, and there is no room on its way either
+                return  # no pod of the job could go, and no room is being freed either
             statement = session.statement()
             if not task.spec.preempts or not self._search(session, statement, queue, task, inside=True).succeed():
                 return
             if task.nominated or any(operation.kind != "pipeline" for operation in statement.operations):
                 statement.commit()
             else:
-                statement.hold()  # nobody goes for it, and its gang may not start
+                statement.hold()  # no pod goes for it, and its gang may not start
 
     def _search(
         self, session: Session, statement: Statement, queue: QueueInfo, task: TaskInfo, *, inside: bool
     ) -> VictimSearch:
         job = task.job
 
-        def may_go(victim: TaskInfo) -> bool:
+        def is_candidate(victim: TaskInfo) -> bool:
             if victim.job is None or (victim.job is job) != inside or victim.job.queue != queue.name:
                 return False
-            return can_go(victim)
+            return is_evictable(victim)
 
         return VictimSearch(
             session,
             statement,
             task,
-            may_go,
+            is_candidate,
             session.preemptable,
             fits_in_queue(session, queue, task),
             keeps_budgets=self._keeps_budgets,
             least_cost=self._least_cost,
             quiet=inside,
-            whole=not inside and session.preempts_for(task),
+            whole_gangs=not inside and session.preempts_for(task),
             candidate_nodes=self._candidate_nodes,
             where=nodes_of(job) if inside and job is not None else self._candidate_nodes.of_queue(queue.name),
         )
 
 
 def _can_start(session: Session, job: JobInfo) -> bool:
-    """Whether a job has, or was promised, what it starts with.
+    """True if a job has, or was promised, what it starts with.
 
     Members that ask for nothing count as if they had room (as with Volcano), but not where they were tried in vain.
     """

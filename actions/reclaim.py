@@ -1,4 +1,4 @@
-"""reclaim: a queue below its due takes room back from queues above theirs.
+"""reclaim: a queue below its deserved share takes room back from queues above theirs.
 
 First a job's minimum, as a gang. Then task by task, as long as the queue holds no more than it deserves with the task.
 """
@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from actions.of_volcano import PREDICATE_ERROR_CACHE
 from actions.retry import note_searched
 from actions.turns import Turns
-from actions.victims.candidate_nodes import CandidateNodes, can_go
+from actions.victims.candidate_nodes import CandidateNodes, is_evictable
 from actions.victims.search import (
     ARGUMENTS,
     KEEP_BUDGETS,
@@ -44,7 +44,7 @@ class ReclaimAction:
 
     def execute(self, session: Session) -> None:
         """Let the best job of the best queue reclaim, then everything goes back in line."""
-        jobs = starving(session, partial(_is_due_more, session))
+        jobs = starving(session, partial(_is_more_deserved, session))
         self._candidate_nodes = CandidateNodes(session)
         turns = Turns.of(session, jobs, partial(_place, session))
         while turns.queues:
@@ -60,7 +60,7 @@ class ReclaimAction:
         note_searched(session, jobs)
 
     def _reclaim(self, session: Session, queue: QueueInfo, job: JobInfo, left: dict[str, list[TaskInfo]]) -> bool:
-        """Take room for what a job starts with, or for one task more; whether there is more to be taken."""
+        """Take room for what a job starts with, or for one task more. Return True if there is more to be taken."""
         if job.key not in left:
             left[job.key] = preemptors(session, job)
         tasks = left[job.key]
@@ -69,7 +69,7 @@ class ReclaimAction:
         return session.may_wait(job) and self._reclaim_one_more(session, queue, tasks)
 
     def _reclaim_minimum(self, session: Session, queue: QueueInfo, job: JobInfo, tasks: list[TaskInfo]) -> bool:
-        """Take room for the tasks of a job as a gang; whether it has it, and more tasks."""
+        """Take room for the tasks of a job as a gang. Return True if it has it, and more tasks."""
         statement = session.statement()
         while tasks and session.is_starving(job):
             self._take_room(session, statement, queue, tasks.pop())
@@ -80,7 +80,9 @@ class ReclaimAction:
         return bool(tasks)
 
     def _reclaim_one_more(self, session: Session, queue: QueueInfo, tasks: list[TaskInfo]) -> bool:
-        """Take room for the next task with which the queue has no more than its due; whether there are more tasks.
+        """Take room for the next task with which the queue has no more than its deserved share.
+
+        Return True if there are more tasks.
 
         Tasks that are equal to one for which there is nothing to be had are passed over.
         """
@@ -90,8 +92,8 @@ class ReclaimAction:
             if task.template.id in refused:
                 continue
             statement = session.statement()
-            is_due = session.is_due(queue, task) and not _has_room(session, queue, task)
-            if is_due and self._take_room(session, statement, queue, task, by_due=True):
+            is_within_deserved = session.is_within_deserved(queue, task) and not _has_room(session, queue, task)
+            if is_within_deserved and self._take_room(session, statement, queue, task, by_share=True):
                 statement.commit()
                 return bool(tasks)
             statement.discard()
@@ -99,9 +101,9 @@ class ReclaimAction:
         return False
 
     def _take_room(
-        self, session: Session, statement: Statement, queue: QueueInfo, task: TaskInfo, *, by_due: bool = False
+        self, session: Session, statement: Statement, queue: QueueInfo, task: TaskInfo, *, by_share: bool = False
     ) -> bool:
-        search = self._search(session, statement, queue, task, by_due=by_due)
+        search = self._search(session, statement, queue, task, by_share=by_share)
         if search.takes_free_slot():
             return True
         is_allowed = task.spec.preempts if task.job is None or task.job.spec.native is None else may_preempt(task.job)
@@ -110,48 +112,51 @@ class ReclaimAction:
         return search.succeed()
 
     def _search(
-        self, session: Session, statement: Statement, queue: QueueInfo, task: TaskInfo, *, by_due: bool
+        self, session: Session, statement: Statement, queue: QueueInfo, task: TaskInfo, *, by_share: bool
     ) -> VictimSearch:
         queues = session.queues
 
-        def may_go(victim: TaskInfo) -> bool:
+        def is_candidate(victim: TaskInfo) -> bool:
             if victim.job is None or victim.job.queue == queue.name:
                 return False
             owner = queues.get(victim.job.queue)
-            return owner is not None and owner.spec.reclaimable and can_go(victim)
+            return owner is not None and owner.spec.reclaimable and is_evictable(victim)
 
         return VictimSearch(
             session,
             statement,
             task,
-            may_go,
-            session.reclaimable_by_due if by_due else session.reclaimable,
+            is_candidate,
+            session.reclaimable_by_share if by_share else session.reclaimable,
             fits_in_queue(session, queue, task),
             needs_candidates=True,
             keeps_budgets=self._keeps_budgets,
             least_cost=self._least_cost,
-            whole=session.reclaims_for(task),
+            whole_gangs=session.reclaims_for(task),
             candidate_nodes=self._candidate_nodes,
             where=self._candidate_nodes.of_others(queue.name),
         )
 
 
 def _has_room(session: Session, queue: QueueInfo, task: TaskInfo) -> bool:
-    """Whether a task can be placed without anybody going for it, or once those have gone who are leaving anyway."""
+    """True if a task can be placed without anybody going for it, or once those have gone who are leaving anyway."""
     return session.allocatable_refusal(queue, task) is None and session.engine.best(task) is not None
 
 
-def _is_due_more(session: Session, job: JobInfo) -> bool:
-    """Whether a job waits to place a task with which its queue would hold no more than it deserves."""
+def _is_more_deserved(session: Session, job: JobInfo) -> bool:
+    """True if a job waits to place a task with which its queue would hold no more than it deserves."""
     queue, asked = session.queues[job.queue], set[int]()
     for task in job.schedulable():
-        if task.template.id not in asked and session.is_due(queue, task):
+        if task.template.id not in asked and session.is_within_deserved(queue, task):
             return True
         asked.add(task.template.id)
     return False
 
 
 def _place(session: Session, job: JobInfo) -> tuple[Any, ...]:
-    """The place of a job in its queue; of equal jobs those go last that have their minimum, if only as a promise."""
+    """Return the place of a job in its queue.
+
+    Of equal jobs those go last that have their minimum, if only as a promise.
+    """
     *keys, created, name = session.job_key(job)
     return (*keys, not session.is_starving(job), created, name)

@@ -41,7 +41,7 @@ Found = TypeVar("Found")
 
 
 def is_unschedulable(job: JobInfo, cluster: Cluster) -> bool:
-    """Whether nothing has happened that could help a job since it failed."""
+    """True if nothing has happened that could help a job since it failed."""
     return job.unschedulable_at == cluster.clocks.requeue_generation
 
 
@@ -81,12 +81,12 @@ def note_searched(session: Session, jobs: Iterable[JobInfo]) -> None:
 
 
 def was_searched(session: Session, job: JobInfo) -> bool:
-    """Whether this action searched victims for a job in the cluster as it is now."""
+    """True if this action searched victims for a job in the cluster as it is now."""
     return VictimSearches.of(session).has(session.action, job)
 
 
 def has_history(task: TaskInfo) -> bool:
-    """Whether a task is not as its equals are: room is being made for it, or it has or had the gate of its queue."""
+    """True if a task is not as its equals are: room is being made for it, or it has or had the gate of its queue."""
     return bool(task.nominated or task.spec.admission_gate or task.ungated)
 
 
@@ -107,19 +107,19 @@ class FailedRoles:
         self._reasons[role] = reason
 
     def reason(self, role: str) -> ConditionReason:
-        """What a role that failed waits for."""
+        """Return what a role that failed waits for."""
         return self._reasons[role]
 
 
 class Latest(Generic[Found]):
-    """What was found out for the latest task, for those that are like it as long as nothing moves."""
+    """Caches one result, for equal tasks until something moves."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._known: tuple[object, Found] | None = None
 
     def once(self, alike: object, look: Callable[[], Found]) -> Found:
-        """Return what a look finds; the latest find again, when the next task is like the one before."""
+        """Return what a look finds. The latest find again, when the next task is like the one before."""
         key = (alike, self._cluster.clocks.move_generation)
         if self._known is not None and self._known[0] == key:
             return self._known[1]
@@ -149,7 +149,7 @@ Cause: TypeAlias = NoRoom | NoQuota
 
 @dataclass(slots=True)
 class EquivalentJobs:
-    """Jobs of one queue that wait for the same; ``checked_at`` is the generation in which they last did."""
+    """Jobs of one queue that wait for the same. ``checked_at`` is the generation in which they last did."""
 
     cause: Cause
     checked_at: int
@@ -217,7 +217,7 @@ class Retry:
         job.unschedulable_with = group.jobs
 
     def _group(self, session: Session, job: JobInfo, task: TaskInfo, cause: Cause) -> EquivalentJobs:
-        """Return the group of jobs like this one; a job whose pod does not speak for others has one of its own."""
+        """Return the group of jobs like this one. A job whose pod does not speak for others has one of its own."""
         key = (job.queue, task.template.id, cause, "")
         if key not in self._groups and not _speaks_for_others(session, task, cause):
             key = (*key[:3], job.key)
@@ -226,14 +226,14 @@ class Retry:
             group = self._groups[key] = EquivalentJobs(cause, self._cluster.clocks.requeue_generation)
         return group
 
-    def worth_a_look(self, session: Session) -> list[JobInfo]:
+    def jobs_to_try(self, session: Session) -> list[JobInfo]:
         """Jobs that something may have helped since they failed."""
         generation = self._cluster.clocks.requeue_generation
         outdated = [(key, group) for key, group in self._groups.items() if group.checked_at != generation]
         still_without_room: dict[Hashable, bool] = {}
         for key, group in outdated:
             still_waits = False
-            with session.about(next(iter(group.jobs.values()), _NOBODY)):
+            with session.about(next(iter(group.jobs.values()), _NO_JOB)):
                 still_waits = _still_waits(session, group, still_without_room)
             if still_waits:
                 group.checked_at = generation
@@ -258,8 +258,8 @@ class Retry:
         return NoRoom(kind, session.properties_version)
 
 
-_NOBODY = JobInfo("", "")
-"""Whom a group is about that all its jobs have left."""
+_NO_JOB = JobInfo("", "")
+"""Stands for the job of a group without jobs."""
 
 
 def _dissolve(group: EquivalentJobs) -> None:
@@ -277,7 +277,7 @@ def _example(job: JobInfo) -> TaskInfo | None:
 
 
 def _no_quota(session: Session, job: JobInfo, task: TaskInfo, placed: int) -> NoQuota | None:
-    """Return what the queue had left: when it was all taken up, with less of it nobody of the job can start either."""
+    """Return the headroom that the job used up: with less of it, no pod of the job can start."""
     queue = session.queues.get(job.queue)
     headrooms = session.headrooms(queue, task) if queue is not None else None
     if not headrooms or max(0, min(each.count for each in headrooms)) != placed:
@@ -286,18 +286,18 @@ def _no_quota(session: Session, job: JobInfo, task: TaskInfo, placed: int) -> No
 
 
 def _speaks_for_others(session: Session, task: TaskInfo, cause: Cause) -> bool:
-    """Whether what holds of one pod holds of equal ones of its queue, too: quotas promise that, kinds may not."""
+    """True if what holds of one pod holds of equal ones of its queue, too: quotas promise that, kinds may not."""
     return isinstance(cause, NoQuota) or session.engine.is_shared_in_queue(task)
 
 
 def _all_of_kind(session: Session, job: JobInfo, kind: Hashable) -> bool:
-    """Whether all that a job waits to place is of a kind, as their claims may tell pods apart that are equal else."""
+    """True if all that a job waits to place is of a kind, as their claims may distinguish pods that are equal else."""
     first = next(iter(job.waiting.values()))
     return kind == first.template.id or all(session.engine.kind(task) == kind for task in job.waiting.values())
 
 
 def _still_waits(session: Session, group: EquivalentJobs, still_without_room: dict[Hashable, bool]) -> bool:
-    """Whether jobs wait for what they waited for; a promise that is not taken up would leave room to them."""
+    """True if jobs wait for what they waited for. A promise that is not taken up would leave room to them."""
     job = next(iter(group.jobs.values()), None)
     queue = session.queues.get(job.queue) if job is not None else None
     if job is None or queue is None or not queue.is_open or session.nominations.tasks():

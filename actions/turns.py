@@ -75,24 +75,24 @@ def last_first(session: Session, tasks: Iterable[TaskInfo]) -> list[TaskInfo]:
 
 
 def is_busy(task: TaskInfo) -> bool:
-    """Whether a task asks for anything beside a pod slot; one that does not is idle."""
+    """True if a task asks for anything beside a pod slot. One that does not is idle."""
     return not task.template.best_effort
 
 
 def considered(session: Session, jobs: Iterable[JobInfo], also: Iterable[JobInfo] = ()) -> Iterator[JobInfo]:
-    """Those of the jobs (and of others) that are admitted, complete and in a queue that they may use."""
+    """Yield those of the jobs (and of others) that are admitted, complete and in a queue that they may use."""
     cluster = session.cluster
     for job in dict.fromkeys((*jobs, *also)):
         if job.blocked or job.queue not in cluster.queues or not (job.spec.has_group or job.spec.implicit):
             continue
         if job.phase in ("", PENDING) and not job.spec.implicit:
             continue
-        if not session.is_set_aside(job) and is_complete(session, job):
+        if not session.is_paused(job) and is_complete(session, job):
             yield job
 
 
 def is_complete(session: Session, job: JobInfo) -> bool:
-    """Whether a job can be looked at; if not, it is told why and left alone until something has changed."""
+    """True if a job can be looked at; if not, it is told why and left alone until something has changed."""
     cluster = session.cluster
     with session.about(job):
         refusal = closed_queue(cluster.queues[job.queue], Step.ALLOCATABLE) or session.invalidity(job)
@@ -110,7 +110,7 @@ def is_complete(session: Session, job: JobInfo) -> bool:
 
 
 def settle_minimum(session: Session, job: JobInfo) -> bool:
-    """Whether a native group has the members that it starts with; what these ask for its queue must have.
+    """True if a native group has the members that it starts with. What these ask for its queue must have.
 
     One that has a member on a node was admitted before: that is all the memory there is.
     """
@@ -145,10 +145,10 @@ def promote_all(session: Session) -> None:
 
 
 def closed_queue(queue: QueueInfo, step: Step) -> Verdict | None:
-    """Why a queue takes nothing on: somebody closed it. *Ours*: whatever plugins are configured."""
+    """Return why a queue takes nothing on: somebody closed it. *Ours*: whatever plugins are configured."""
     if queue.is_open:
         return None
-    message = f'queue "{queue.name}" is {queue.spec.state}: it takes nothing on until it is opened'
+    message = f'queue "{queue.name}" is {queue.spec.reported_state}: it takes nothing on until it is opened'
     return Verdict(
         step, "", Scope.QUEUE, "QueueClosed", message, resolvable=False, shown_as=ConditionReason.QUEUE_CLOSED
     )

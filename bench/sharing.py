@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from bench.common import Report, Stopwatch, parser, quantile
 from plugins.mgpu import placement
 from plugins.mgpu.devices import FreeCard, NodeCardState
-from plugins.mgpu.placement import ContainerRequest, PlacementSearch, alike
+from plugins.mgpu.placement import CardPlacementSearch, ContainerRequest, alike
 from plugins.mgpu.scoring import Strategy
 
 MEMORY = 16384
@@ -48,7 +48,7 @@ def searched(kind: str, size: tuple[int, int, int], draws: int) -> Iterator[tupl
     for seed in range(draws):
         rng = random.Random(seed)  # noqa: S311 - a bench
         state, asks = a_problem(rng, kind, *size)
-        search = PlacementSearch(Strategy(packs=bool(seed % 2)))
+        search = CardPlacementSearch(Strategy(packs=bool(seed % 2)))
         placement.forget()
         watch = Stopwatch()
         search.best(alike(state), tuple(sorted(asks)))

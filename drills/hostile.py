@@ -47,7 +47,7 @@ from tests.cluster.forks import run_volsched
 from tests.cluster.native.stage import API_FLAGS, GATES
 from tests.cluster.scheduling import GROUPS, LEASE, Json
 from tools.controlplane.errors import ApiServerError
-from volsched.kube.write.views import GONE_LATELY_SECONDS
+from volsched.kube.write.views import DELETED_LATELY_SECONDS
 from volsched.mirror.quarantine import NO_MEMORY
 from volsched.model.values import json_text
 from volsched.model.values.quantity import parse
@@ -71,7 +71,7 @@ _LARGEST: Final = 8
 """Tables of which it is told how much they grew."""
 
 _PAGE: Final = 200
-IDLE_SECONDS: Final = GONE_LATELY_SECONDS + 15
+IDLE_SECONDS: Final = DELETED_LATELY_SECONDS + 15
 """Until then a writer remembers objects that are gone, since writes to them may be under way."""
 
 _SLACK: Final = 50
@@ -805,20 +805,20 @@ def _judge_memory(report: Report, before: Memory, *later: Memory) -> None:
 
     Pages that are used in part stay with the process: of them it must need no more, however many waves come.
     """
-    peaks, rests = later[::2], later[1::2]
+    peaks, remainders = later[::2], later[1::2]
     for name, mebibytes in before.resident.items():
         report.figure(f"memory of {name} before, MiB", mebibytes)
         report.figure(f"memory of {name} beside hostile objects, MiB", max(peak.resident[name] for peak in peaks))
-        for number, rest in enumerate(rests, 1):
+        for number, rest in enumerate(remainders, 1):
             report.figure(f"memory of {name} after wave {number}, MiB", rest.resident[name])
     for name in before.resident:
         _judge_blocks(report, name, [memory.blocks[name] for memory in (before, *later)])
-        _judge_pages(report, name, [rest.resident[name] for rest in rests])
-    for name, tables in rests[-1].tables.items():
+        _judge_pages(report, name, [rest.resident[name] for rest in remainders])
+    for name, tables in remainders[-1].tables.items():
         entries = {table: int(size - before.tables[name].get(table, 0)) for table, size in tables.items()}
         most = sorted(entries.items(), key=lambda found: -found[1])[:_LARGEST]
         report.progress(f"{name} remembers more: " + ", ".join(f"{table} {more:,}" for table, more in most if more > 0))
-    more = tuple(grown(before, rests[-1]))
+    more = tuple(grown(before, remainders[-1]))
     report.must("tables that did not come back", len(more), "==", 0, more)
 
 

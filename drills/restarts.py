@@ -74,7 +74,7 @@ QUEUES: Final = ("default", "narrow")
 NARROW: Final = 6
 """Cores of the queue `narrow`, which always wants more."""
 
-STANDING: Final = 20
+BUILT_IN: Final = 20
 """Pods that run all the time, so that there is something to count."""
 
 EXACT: Final = Decimal("0.0005")
@@ -139,7 +139,7 @@ class Load:
 
     def furnish(self) -> None:
         """Make the pods that run all the time."""
-        for number in range(STANDING):
+        for number in range(BUILT_IN):
             self._pod(f"standing-{number}", QUEUES[number // 4 % 2 if number < NARROW else 0], {})
 
     @contextmanager

@@ -143,7 +143,7 @@ CLUSTER = Row(
 )
 
 STRANDED = Row(
-    "Cards that nobody can use, of the plugin fragmentation",
+    "Cards that no pod can use, of the plugin fragmentation",
     (
         Panel(
             "Free",

@@ -101,7 +101,7 @@ class Backlog(Observer):
         self._ages.setdefault(job.queue, _Ages()).put(job.key, min(map(_created, waiting)))
 
     def totals(self) -> Waiting:
-        """Everything that waits now; the same value as long as nothing has changed."""
+        """Return the totals of waiting pods and jobs. Cached until something changes."""
         if self._totals is None:
             self._pods, self._jobs, self._requests = +self._pods, +self._jobs, +self._requests
             self._ages = {queue: ages for queue, ages in self._ages.items() if ages}

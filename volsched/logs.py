@@ -30,7 +30,7 @@ LONGEST_TEXT: Final = 4096
 """Characters of one text in a line."""
 
 MOST_FRAMES: Final = 24
-"""Of an exception, the last ones; a recursion without end has a thousand."""
+"""The most frames of an exception, the last ones. Endless recursion has a thousand."""
 
 MOST_CAUSES: Final = 4
 """Exceptions that led to one another."""
@@ -48,7 +48,7 @@ _NOISY: Final = ("asyncio", "aiohttp.access", "kubernetes_asyncio")
 
 
 def setup(level: str = "info", format_: str = "auto", stream: TextIO | None = None) -> None:
-    """Send all log lines to a stream (standard error if None); `format_` "auto" asks whether it is a terminal.
+    """Send all log lines to a stream (standard error if None). `format_` "auto" asks whether it is a terminal.
 
     Raises ValueError for a level or format that does not exist.
     """
@@ -83,7 +83,7 @@ def setup(level: str = "info", format_: str = "auto", stream: TextIO | None = No
 
 
 def set_level(level: str) -> None:
-    """Change which lines are written, while running; raises ValueError for a level that does not exist."""
+    """Change which lines are written, while running. Raises ValueError for a level that does not exist."""
     number = LEVELS.get(level.lower())
     if number is None:
         raise ValueError(f"there is no log level {level!r}; there are {', '.join(LEVELS)}")
@@ -117,7 +117,7 @@ def _renderers(*, as_json: bool, colours: bool) -> list[Any]:
 
 
 def _visible(_: Any, __: str, event: EventDict) -> EventDict:
-    """Show what would act on a terminal as it is written in Python; JSON does so itself."""
+    """Show what would act on a terminal as it is written in Python. JSON does so itself."""
     for key, value in event.items():
         if isinstance(value, str):
             event[key] = visible_lines(value) if key in _OF_LINES else visible(value)
@@ -154,7 +154,7 @@ def _message_of(error: BaseException) -> str:
 
 
 def _bounded(_: Any, __: str, event: EventDict) -> EventDict:
-    """Shorten what is too long for a line; `exception` has limits of its own."""
+    """Shorten what is too long for a line. `exception` has limits of its own."""
     for key, value in event.items():
         if isinstance(value, str):
             if len(value) > LONGEST_TEXT and key != "exception":

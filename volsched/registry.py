@@ -1,4 +1,4 @@
-"""The registry of plugins and actions; it makes objects from a configuration.
+"""The registry of plugins and actions. It makes objects from a configuration.
 
 Two sources, in this order: the project's own (``plugins.BUILDERS`` and ``actions.BUILDERS``), then the entry-point
 groups ``volsched.plugins`` and ``volsched.actions``, through which an installed distribution adds its own without a
@@ -92,7 +92,7 @@ class Registry(Generic[T]):
         return own if own is None else (*own, *(a for inner in visiting for a in self.own_schema(inner)))
 
     def own_schema(self, name: str) -> Schema:
-        """Return the schema of a plugin or action that exists; ConfigError if it is broken."""
+        """Return the schema of a plugin or action that exists. Raises ConfigError if it is broken."""
         return self._schema(name) or ()
 
     def _schema(self, name: str) -> Schema | None:
@@ -120,7 +120,7 @@ class Registry(Generic[T]):
         return entries.undone_by(factory) if factory is not None else ()
 
     def load(self, name: str) -> Callable[..., T]:
-        """Return what the entry of this name leads to; ConfigError when there is none or it cannot be loaded."""
+        """Return what the entry of this name leads to. Raises ConfigError when there is none or it cannot be loaded."""
         factory = self._factory(name)
         if factory is None:
             raise ConfigError("", f"there is no {self.what} {name}")
@@ -203,12 +203,12 @@ _REGISTRIES: Final[tuple[Registry[Any], ...]] = (PLUGINS, ACTIONS, VALIDATORS)
 
 
 def validators() -> Sequence[Validator]:
-    """Return what each plugin checks of objects, used or not; ConfigError when one cannot be loaded."""
+    """Return what each plugin checks of objects, used or not. Raises ConfigError when one cannot be loaded."""
     return [VALIDATORS.load(name) for name in VALIDATORS.names()]
 
 
 def load_configuration(text: str) -> Loaded:
-    """Return the configuration that a text states; ConfigurationError has everything that is wrong in it."""
+    """Return the configuration that a text states. ConfigurationError has everything that is wrong in it."""
     loaded = load(text, PLUGINS, ACTIONS)
     configuration = loaded.configuration
     for inner, outer in plugins.ALSO_UNDER.items():

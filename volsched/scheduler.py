@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from volsched.backlog import Backlog
-from volsched.framework import released_reservations, reporter
+from volsched.framework import admission_reservations, reporter
 from volsched.framework.accounts.admissions import admission_expired
 from volsched.framework.boundary import Bounds, culprit, modules_of
 from volsched.framework.config.configuration import Configuration, PluginOption
@@ -140,7 +140,7 @@ class Scheduler:
         self._follow()
 
     def reconfigure(self, profile: Profile) -> None:
-        """Use another configuration from the next cycle on; everything derived from the old one is dropped."""
+        """Use another configuration from the next cycle on. Everything derived from the old one is dropped."""
         self._accounts.drop()
         self._use(profile)
         self.engine = self._make_engine(self.mirror.cluster)
@@ -190,24 +190,24 @@ class Scheduler:
         boundary.modules = self.profile.modules
         durations: dict[str, float] = {}
         plugins: dict[str, float] = {}
-        releases = released_reservations.Releases.of(session)
+        reservations = admission_reservations.AdmissionReservations.of(session)
         with boundary.ends_here():
             self._open(session, plugins)
             session.nominations.keep()
             self._end_admissions(session)
-            releases.begin()
+            reservations.begin_session()
         opened = self._clock.elapsed()
         if not boundary.over:
             with boundary.ends_here():
                 self._act(session, durations)
             if not boundary.over or boundary.ended_for:
                 with boundary.ends_here():
-                    releases.end(session)
+                    reservations.end_session(session)
         self._explain_orphans(session)
         self._explain_blocked(session)
         with boundary.ends_here():
             self._plugins_due = session.rules.wake_at()
-            self._released_at = releases.times.next()
+            self._released_at = reservations.times.next()
         with boundary.ends_here():
             session.close()
         with boundary.ends_here():
@@ -218,7 +218,7 @@ class Scheduler:
         with boundary.ends_here():
             series = session.series()
         self.engine = session.engine
-        self._bounds.keep(self.mirror.cluster.jobs)
+        self._bounds.forget_gone(self.mirror.cluster.jobs)
         if boundary.faults or self.mirror.cluster.observers.lost:
             self._rebuild()
         return CycleReport(
@@ -237,8 +237,8 @@ class Scheduler:
             gang_searches=dict(session.stats.gang_searches),
             series=series,
             faults=(*((culprit(error, boundary.modules), error) for error in lost), *boundary.faults),
-            over="" if boundary.ended_for == "news" else boundary.over,
-            gave_way=boundary.ended_for == "news",
+            over="" if boundary.gave_way else boundary.over,
+            gave_way=boundary.gave_way,
             is_unfinished=session.stats.is_unfinished,
             hints=tuple(session.stats.hints),
             whole=tuple(session.events.whole),
@@ -255,7 +255,7 @@ class Scheduler:
                 durations[action.name] = self._clock.elapsed() - before
 
     def _rebuild_lost(self) -> list[Exception]:
-        """Make the accounts again that failed over a change between sessions; return the failures."""
+        """Make the accounts again that failed over a change between sessions. Return the failures."""
         lost = list(self.mirror.cluster.observers.lost.values())
         if lost and not self._bounds.contains_faults:
             raise lost[0]
@@ -361,10 +361,10 @@ class Scheduler:
             self._backlog.count(job)
         self._bounds.admissions.follow(jobs, session.now)
         steps.extend(groups.writes(cluster, statuses))
-        told = [step for job in jobs for step in self._reporter.about_job(job)]
-        steps.extend(told)
-        shown = {step.uid for step in told if isinstance(step, WritePodCondition)}
-        steps.extend(self._reporter.about_nomination(t) for t in session.nominations.changed() if t.uid not in shown)
+        reports = [step for job in jobs for step in self._reporter.about_job(job)]
+        steps.extend(reports)
+        reported = {step.uid for step in reports if isinstance(step, WritePodCondition)}
+        steps.extend(self._reporter.about_nomination(t) for t in session.nominations.changed() if t.uid not in reported)
         steps.extend(session.events.recorded)
         steps.extend(self.mirror.events.take())
         beside = session.reported(lambda report: report.allocated)

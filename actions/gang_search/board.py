@@ -1,4 +1,4 @@
-"""The members of one gang on nodes, as far as a search has put them there: in a statement, on the live cluster."""
+"""The members that a search has put on nodes, in a statement on the live cluster."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Steps:
         self.taken = 0
 
     def take(self) -> None:
-        """Take one step; raises OutOfStepsError when none is left."""
+        """Take one step. Raises OutOfStepsError when none is left."""
         if self.left <= 0:
             raise OutOfStepsError
         self.left -= 1
@@ -61,13 +61,13 @@ class Board:
     # -- questions ----------------------------------------------------------------------------------------------------
 
     def choices(self, task: TaskInfo) -> list[NodeInfo]:
-        """Where a member can go as things are, best first."""
+        """Return where a member can go as things are, best first."""
         if not self._may_start(task):
             return []
         return self._inside(task, self.session.engine.choices(task))
 
     def possible(self, task: TaskInfo) -> list[NodeInfo]:
-        """Where a member could go if any others were elsewhere, best first."""
+        """Return where a member could go if any others were elsewhere, best first."""
         return self._inside(task, [node for node, _ in self.session.engine.ranked(task)])
 
     def _inside(self, task: TaskInfo, nodes: list[NodeInfo]) -> list[NodeInfo]:
@@ -75,21 +75,21 @@ class Board:
         return nodes if within is None else [node for node in nodes if node.row in within]
 
     def can_go(self, task: TaskInfo, node: NodeInfo) -> bool:
-        """Whether a member can go on a node as things are."""
+        """True if a member can go on a node as things are."""
         return self.session.fits_now(task, node) and self._may_start(task)
 
     def is_kept_from_afar(self, task: TaskInfo, node: NodeInfo) -> bool:
-        """Whether more than what is on a node keeps a member away: its queue, or a rule about other nodes' pods."""
+        """True if more than what is on a node keeps a member away: its queue, or a rule about other nodes' pods."""
         return self.session.engine.refused_from_afar(task, node) or not self._may_start(task)
 
     def _may_start(self, task: TaskInfo) -> bool:
-        """True if the queue takes the member, and no rule about the pod alone (as quota kept for others) refuses it."""
+        """True if neither the queue nor a rule about the pod alone refuses the member."""
         return self.session.takes_on(self._queue, task) and self.session.pre_refusal(task) is None
 
     # -- moves --------------------------------------------------------------------------------------------------------
 
     def put(self, task: TaskInfo, node: NodeInfo) -> bool:
-        """Put a member on a node; whether all plugins agree."""
+        """Put a member on a node. Return True if all plugins agree."""
         self.steps.take()
         session = self.session
         if session.on_placed is not None:
@@ -101,7 +101,7 @@ class Board:
         return True
 
     def take_off(self, task: TaskInfo) -> NodeInfo:
-        """Take a member off its node; return the node."""
+        """Take a member off its node. Return the node."""
         self.steps.take()
         node = self.placed.pop(task)
         self.on[node.row].remove(task)
@@ -116,5 +116,5 @@ class Board:
         self.replaced.clear()
 
     def put_all(self, placements: Iterable[Placement]) -> bool:
-        """Put members on nodes; whether all are there."""
+        """Put members on nodes. Return True if all are there."""
         return all(self.put(task, node) for task, node in placements)

@@ -1,4 +1,4 @@
-"""Trying every placement of a small gang; branches are cut off where too few members have a node (branch and bound)."""
+"""Trying every placement of a small gang. Branches are cut off where too few members have a node (branch and bound)."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class Exhaustive:
         self._needed = len(wanted.needed)
 
     def run(self) -> bool:
-        """Make the gang ready; whether there is a placement. Raises OutOfStepsError."""
+        """Make the gang ready. Return True if there is a placement. Raises OutOfStepsError."""
         found = self._place(self._order, [])
         self.is_proof = not found
         return found
 
     def _place(self, left: list[TaskInfo], put_off: list[TaskInfo]) -> bool:
-        """Place some of the members that are left; those that are put off wait until another one is placed."""
+        """Place some of the members that are left. Those that are put off wait until another one is placed."""
         placed = len(self._board.placed)
         if placed >= self._needed and self._board.session.is_ready(self._job):
             return True

@@ -1,4 +1,4 @@
-"""Which members of a gang a search places, in which order, and where each could go if none of them were there."""
+"""The members that a search places, their order, and the nodes of each without the others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from volsched.model.pods.task import TaskInfo
 
 
 def alike(one: TaskInfo, other: TaskInfo) -> bool:
-    """Whether two members are equal to every rule, so that nothing comes of one giving way to the other."""
+    """True if every rule treats two members alike, so that exchanging them changes nothing."""
     return one.template is other.template and one.spec.role == other.spec.role and one.spec.labels == other.spec.labels
 
 
@@ -40,7 +40,7 @@ class Kind:
 
 @dataclass(slots=True)
 class Wanted:
-    """The members to place, in kinds; ``needed`` are to be placed, ``spares`` may stand in for some of them."""
+    """The members to place, in kinds. ``needed`` are to be placed, ``spares`` may stand in for some of them."""
 
     kinds: list[Kind]
     needed: list[TaskInfo]
@@ -50,12 +50,12 @@ class Wanted:
     """Whether there are too few members for the minimum of a role."""
 
     def homes(self, task: TaskInfo) -> list[NodeInfo]:
-        """Where a member could go if no other were there."""
+        """Return where a member could go if no other were there."""
         return self.kind_of[task].homes
 
 
 def kinds_of(board: Board, tasks: Sequence[TaskInfo], offered: Sequence[int]) -> list[Kind]:
-    """Put members into kinds, in the order of their first members; ``offered`` is what all nodes offer."""
+    """Put members into kinds, in the order of their first members. ``offered`` is what all nodes offer."""
     found: dict[object, Kind] = {}
     for task in tasks:
         key = (task.template.id, task.spec.role, frozenset(task.spec.labels.items()), board.session.engine.kind(task))
@@ -67,7 +67,7 @@ def kinds_of(board: Board, tasks: Sequence[TaskInfo], offered: Sequence[int]) ->
 
 
 def _kind(board: Board, task: TaskInfo, offered: Sequence[int]) -> Kind:
-    """Make the kind of a member; nodes that a hard spread constraint refuses now may do when others are placed."""
+    """Make the kind of a member. Nodes that a hard spread constraint refuses now may do when others are placed."""
     template, homes = task.template, board.choices(task)
     if any(constraint.hard for constraint in template.spread):
         asked = board.session.request(task)
@@ -86,7 +86,7 @@ def _size(session: Session, task: TaskInfo, offered: Sequence[int]) -> float:
 
 
 def wanted_of(job: JobInfo, kinds: list[Kind]) -> Wanted:
-    """Choose the members that a gang needs to start: of each role its minimum, then those that can go to most nodes."""
+    """Choose the members to start with: each role's minimum, then members with most nodes."""
     by_ease = sorted(
         ((kind, task) for kind in kinds for task in kind.members), key=lambda each: (-len(each[0].homes), each[0].size)
     )
@@ -109,7 +109,7 @@ def wanted_of(job: JobInfo, kinds: list[Kind]) -> Wanted:
 
 
 def _counts(job: JobInfo, task: TaskInfo) -> bool:
-    """Whether a member counts in its role already."""
+    """True if a member counts in its role already."""
     return task.uid not in job.waiting or task.best_effort
 
 
@@ -124,6 +124,6 @@ def largest_first(wanted: Wanted) -> list[TaskInfo]:
 
 
 def _in_order(wanted: Wanted, key: Callable[[Kind], tuple[float, ...]]) -> list[TaskInfo]:
-    """Sort the needed members by a key of their kinds; equal kinds stay as they are tried."""
+    """Sort the needed members by a key of their kinds. Equal kinds stay as they are tried."""
     keys = {id(kind): (key(kind), number) for number, kind in enumerate(wanted.kinds)}
     return sorted(wanted.needed, key=lambda task: keys[id(wanted.kind_of[task])])

@@ -58,7 +58,10 @@ class Needs:
         self._waiting[self._place[id(self._wanted.kind_of[task])]] += by
 
     def swap(self, task: TaskInfo, leaving: Iterable[TaskInfo], node: NodeInfo) -> float:
-        """How much room all kinds lose on a node where a member takes the place of others; below 0 if they win some."""
+        """Return how much room all kinds lose on a node where a member takes the place of others.
+
+        Below 0 if they win some.
+        """
         free = [node.allocatable[column] - node.used[column] for column in self._columns]
         after = [amount - less for amount, less in zip(free, self._amounts(task), strict=True)]
         for other in leaving:
@@ -83,7 +86,7 @@ class Needs:
         return sorted(nodes, key=loss)
 
     def _losses(self, node: NodeInfo, place: int) -> _Losses:
-        """Of each kind, how many members less fit on a node beside a member of one kind; equal nodes are asked once."""
+        """Of each kind, how many members less fit on a node beside a member of one kind. Equal nodes are asked once."""
         free = tuple([node.allocatable[column] - node.used[column] for column in self._columns])
         key = (self._users.get(node.row, ()), free, place)
         found = self._known.get(key)
@@ -100,5 +103,5 @@ class Needs:
 
 
 def fit_into(free: Sequence[int], asked: Sequence[int]) -> int:
-    """How many members with these requests fit into amounts; one that asks for none of them counts once."""
+    """Return how many members with these requests fit into amounts. One that asks for none of them counts once."""
     return max(0, min((have // want for have, want in zip(free, asked, strict=True) if want > 0), default=1))

@@ -1,4 +1,4 @@
-"""What comes of a search."""
+"""The outcome of the search for a placement of a whole gang."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Outcome(StrEnum):
-    """What came of a gang whose members found no nodes one by one."""
+    """The outcome for a gang whose members found no nodes one by one."""
 
     FOUND = "found"
     IMPOSSIBLE = "impossible"

@@ -1,4 +1,4 @@
-"""Proofs that a gang fits in no way, which cost no search: it does not even fit when most rules are left out.
+"""Proofs that a gang cannot fit, without a search: it does not fit even without most rules.
 
 What is left of the rules is where each member could go if no other were there, and the amounts, one at a time. Then
 members flow to nodes like water: a node takes as much as it has, and of each kind as much as whole members fit there.
@@ -31,7 +31,7 @@ class _Stream(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """That a gang fits in no way: of some ``members`` only ``fitting`` fit on ``nodes``, where all of them have to go.
+    """Proof that a gang cannot fit: of some ``members`` only ``fitting`` fit on ``nodes``, the only ones for them.
 
     ``column`` is the amount of which there is too little; None where members are of one kind, and several may be short.
     """
@@ -60,7 +60,7 @@ def proof_of(session: Session, wanted: Wanted) -> Proof | None:
 
 
 def _room_for(session: Session, kind: Kind) -> int:
-    """How many members of a kind fit on nodes, if no others are there; not more than there are."""
+    """Return how many members of a kind fit on nodes, if no others are there; not more than there are."""
     request, most = session.request(kind.first), len(kind.members)
     return min(most, sum(_fit_on(node, request, most) for node in kind.homes))
 
@@ -99,7 +99,7 @@ def _stream(session: Session, kind: Kind, nodes: Sequence[NodeInfo]) -> _Stream:
 
 
 def _missing(streams: Sequence[_Stream], asked: Sequence[int], column: int, nodes: Mapping[int, NodeInfo]) -> int:
-    """How much of an amount is missing for all: nodes that the same kinds can use are one basin."""
+    """Return how much of an amount is missing for all: nodes that the same kinds can use are one basin."""
     basins: dict[tuple[int, ...], int] = {}
     pipes: dict[tuple[int, tuple[int, ...]], int] = {}
     for row, node in nodes.items():
@@ -115,7 +115,7 @@ def _missing(streams: Sequence[_Stream], asked: Sequence[int], column: int, node
 
 
 def _flow(sources: list[int], basins: dict[tuple[int, ...], int], pipes: dict[tuple[int, tuple[int, ...]], int]) -> int:
-    """The most that can flow from sources through pipes into basins (augmenting paths)."""
+    """Return the most that can flow from sources through pipes into basins (augmenting paths)."""
     used = dict.fromkeys(pipes, 0)
     free = dict(basins)
     total = 0
@@ -139,7 +139,7 @@ def _widths(
     used: Mapping[tuple[int, tuple[int, ...]], int],
     pipes: Mapping[tuple[int, tuple[int, ...]], int],
 ) -> list[int]:
-    """How much more goes through each pipe of a path: every second one is run backwards."""
+    """Return how much more goes through each pipe of a path: every second one is run backwards."""
     return [used[pipe] if n % 2 else pipes[pipe] - used[pipe] for n, pipe in enumerate(path)]
 
 
@@ -170,7 +170,7 @@ def _path(
 
 
 def may_fit_within(session: Session, wanted: Wanted, kinds: Sequence[Kind], domain: Domain) -> bool:
-    """Whether kinds may fit into a topology domain; where some members need not start that is not told beforehand."""
+    """True if kinds may fit into a topology domain. Where some members need not start that is not told beforehand."""
     if wanted.spares:
         return True
     homes = {id(k): domain.nodes if k.waits else [n for n in k.homes if n.row in domain.rows] for k in kinds}

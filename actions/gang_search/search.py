@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from actions.gang_search.board import Board, OutOfStepsError, Steps
+from actions.gang_search.displacing import Displacing
 from actions.gang_search.exhaustive import MOST_MEMBERS, Exhaustive
 from actions.gang_search.members import Wanted, kinds_of, largest_first, most_constrained_first, wanted_of
 from actions.gang_search.outcome import Outcome
 from actions.gang_search.proofs import Proof, may_fit_within, proof_of
-from actions.gang_search.repair import Repair
 from actions.gang_search.teams import Domain, Team, domains_of, teams_of
 from volsched.framework.native.topology import Topology
 from volsched.framework.session import Session
@@ -57,7 +57,7 @@ class Shortage:
 
 
 class GangSearch:
-    """The search for one gang, with so many steps at ``most``; ``offered`` is what all nodes offer of each amount.
+    """The search for one gang, with so many steps at ``most``. ``offered`` is what all nodes offer of each amount.
 
     ``is_proof``: what was not found does not exist; ``proof`` states why if no search was needed to tell.
     """
@@ -86,7 +86,7 @@ class GangSearch:
         return self._board.steps.taken
 
     def outcome(self, tasks: Sequence[TaskInfo]) -> Outcome:
-        """Place the members that the gang needs, of these; return what came of it."""
+        """Place the members that the gang needs, of these. Return what came of it."""
         try:
             if self._run_anywhere(tasks):
                 return Outcome.FOUND
@@ -153,7 +153,7 @@ class GangSearch:
 
     @property
     def is_uniform(self) -> bool:
-        """Whether all members are equal."""
+        """True if all members are equal."""
         return len(self._wanted.kinds) < 2
 
     # -- one start ----------------------------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ class GangSearch:
         return self._soon_enough(most, lambda: self._place_teams(teams, order, by_need)) and self._is_ready()
 
     def _soon_enough(self, most: int, place: Callable[[], bool]) -> bool:
-        """Whether members find their places within so many steps."""
+        """True if members find their places within so many steps."""
         steps = self._board.steps
         kept = max(0, steps.left - most)
         steps.left -= kept
@@ -206,7 +206,7 @@ class GangSearch:
                 self._board.within.pop(task, None)
 
     def _place_alone(self, by_need: bool) -> bool:
-        """Whether the members of teams alone find their places in their domains, soon enough."""
+        """True if the members of teams alone find their places in their domains, soon enough."""
         members = list(self._board.within)
         most = _IN_DOMAIN * (len(members) + 2 * _IN_DOMAIN)
         return not members or self._soon_enough(most, lambda: self._repair(members, by_need))
@@ -214,11 +214,11 @@ class GangSearch:
     def _repair(self, order: Sequence[TaskInfo], by_need: bool) -> bool:
         board = self._board
         left = [task for task in order if task not in board.placed and task not in board.replaced]
-        repair = Repair(board, self._wanted, left, self._costs, by_need=by_need)
+        displacing = Displacing(board, self._wanted, left, self._costs, by_need=by_need)
         try:
-            return repair.run()
+            return displacing.run()
         finally:
-            if repair.most > self.shortage.most or self.shortage.stuck is None:
-                stuck = repair.stuck or self.shortage.stuck
+            if displacing.most > self.shortage.most or self.shortage.stuck is None:
+                stuck = displacing.stuck or self.shortage.stuck
                 nodes = self._wanted.homes(stuck) if stuck is not None else ()
-                self.shortage = Shortage(max(repair.most, self.shortage.most), stuck, nodes)
+                self.shortage = Shortage(max(displacing.most, self.shortage.most), stuck, nodes)

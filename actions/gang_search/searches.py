@@ -48,7 +48,7 @@ ARGUMENTS: Final = (
 
 
 class PutOff:
-    """The gangs that were put off to the next session, and the namespaces that had their turn meanwhile."""
+    """The gangs postponed to the next session, and the namespaces that had a search since."""
 
     def __init__(self, _: Cluster) -> None:
         self.jobs: dict[str, JobInfo] = {}
@@ -95,15 +95,17 @@ class Searches:
     _share = -1
     _offered: list[int] | None = None
 
-    def __init__(self, session: Session, arguments: Mapping[str, Any], put_off: PutOff) -> None:
+    def __init__(self, session: Session, arguments: Mapping[str, Any]) -> None:
         self.session = session
-        self.put_off = put_off
+        self.put_off = PutOff.of(session)
         self.left: int = arguments[STEPS_PER_SESSION]
         self.most: int = min(arguments[STEPS], self.left)
         self._taken: dict[str, int] = {}
 
     def take_put_off(self) -> list[JobInfo]:
         """Take out the gangs that an earlier session has put off, as many as there may be steps for."""
+        if not self.put_off.jobs:
+            return []
         jobs = self.put_off.take(self.session, 1 + self.left // max(1, self.most))
         self.due = {job.namespace for job in jobs} - self.put_off.served
         return jobs
@@ -150,7 +152,7 @@ class Searches:
         return None, ended if outcome is Outcome.EXHAUSTED else ""
 
     def offered(self) -> list[int]:
-        """What all nodes offer of each amount."""
+        """Return what all nodes offer of each amount."""
         if self._offered is None:
             cluster = self.session.cluster
             nothing = [0] * len(cluster.columns)
@@ -164,7 +166,7 @@ class Searches:
     # -- the budget ---------------------------------------------------------------------------------------------------
 
     def _may_begin(self, namespace: str) -> bool:
-        """Whether a namespace may begin another search."""
+        """True if a namespace may begin another search."""
         if self.left <= 0:
             return False
         if self.is_late:
@@ -183,7 +185,7 @@ class Searches:
             self.due = {other for other in self.due if other != namespace}
 
     def _skip(self, job: JobInfo) -> tuple[None, str]:
-        """Put a gang off; it is searched for later in this session, or in the next one."""
+        """Put a gang off. It is searched for later in this session, or in the next one."""
         self.put_off.jobs[job.key] = job
         return None, f"a placement for all of it is searched for in the next session ({STEPS_PER_SESSION})"
 

@@ -1,4 +1,4 @@
-"""Members that have to be in one topology domain: where the first of them goes decides for all, so domains take turns.
+"""Teams: members that have to be in one topology domain. Domains are tried in turn.
 
 A team is made of members that want to be near members with a label, one of which has that label itself: it may go
 anywhere, and the others follow it. The rules about pods on nodes decide in the end; a team only says what to try.
@@ -18,14 +18,14 @@ from volsched.model.selectors import NAMESPACE_NAME
 
 
 class Team(NamedTuple):
-    """Kinds of members that have to be in one domain of a topology key; ``first`` is of those that may come first."""
+    """Kinds of members that have to be in one domain of a topology key. ``first`` is of those that may come first."""
 
     key: str
     first: Kind
     kinds: list[Kind]
 
     def has(self, kind: Kind) -> bool:
-        """Whether members of a kind are in the team."""
+        """True if members of a kind are in the team."""
         return any(kind is other for other in self.kinds)
 
 

@@ -29,7 +29,7 @@ class LostRoom:
     leaving: TaskInfo | None = None
 
     def is_closed_to(self, task: TaskInfo) -> bool:
-        """Whether a task is kept from it: of the same queue, another job, and no more important."""
+        """True if a task is kept from it: of the same queue, another job, and no more important."""
         is_other = task.job is not self.job and task.queue == self.job.queue
         return is_other and task.eviction_priority <= self.priority
 

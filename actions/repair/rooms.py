@@ -58,7 +58,7 @@ class LostRooms(Observer):
 
     @classmethod
     def of(cls, session: Session, timeout: float = DEFAULT_TIMEOUT) -> LostRooms:
-        """Return those of a session's cluster; they are made when allocate opens the first session."""
+        """Return those of a session's cluster. They are made when allocate opens the first session."""
         return session.account(ACCOUNT, lambda cluster: cls(cluster, timeout))
 
     def _restore(self) -> None:
@@ -124,7 +124,7 @@ class LostRooms(Observer):
             room.priority = max(member.eviction_priority for member in room.job.tasks.values())
 
     def _note_leaving(self, job: JobInfo) -> None:
-        """Keep the rooms of pods that are being deleted; no other pod is promised them."""
+        """Keep the rooms of pods that are being deleted. No other pod is promised them."""
         if not job.counts[TaskStatus.RELEASING] or not _lacks_pods(job) or not self._had_minimum(job):
             return
         self.broken[job.key] = job
@@ -172,7 +172,7 @@ class LostRooms(Observer):
         return is_there and is_its_own and (leaving is None or leaving.status is TaskStatus.RELEASING)
 
     def is_broken(self, job: JobInfo) -> bool:
-        """Whether a gang has pods that hold room, and fewer than it works with, and had these once."""
+        """True if a gang has pods that hold room, and fewer than it works with, and had these once."""
         return job.key in self.broken and _lacks_pods(job)
 
     def next_end(self) -> float | None:
@@ -180,11 +180,11 @@ class LostRooms(Observer):
         return min((room.until for room in self.kept.values() if room.until < math.inf), default=None)
 
     def has_room(self, job: JobInfo) -> bool:
-        """Whether room is kept for a gang."""
+        """True if room is kept for a gang."""
         return any(room.job is job for room in self.kept.values())
 
     def goes_before(self, job: JobInfo, other: JobInfo) -> bool:
-        """Whether a job of the same queue is to be tried before another one that comes first else."""
+        """True if a job of the same queue is to be tried before another one that comes first else."""
         return job.priority >= other.priority and self.is_broken(job) and not self.is_broken(other)
 
     def next_of(self, jobs: Heap[JobInfo]) -> JobInfo:
@@ -202,7 +202,7 @@ class LostRooms(Observer):
     # -- who is kept from it ------------------------------------------------------------------------------------------
 
     def closed_to(self, task: TaskInfo) -> Hashable | None:
-        """Return which rooms a task may not have; None when there are none."""
+        """Return which rooms a task may not have, or None when there are none."""
         if self.is_trying:
             return None
         job = task.job.key if task.job is not None and task.job.key in self.broken else ""
@@ -236,7 +236,7 @@ class LostRooms(Observer):
 
 
 def _is_gang(job: JobInfo) -> bool:
-    """Whether a job works with several pods alone; the minimum of a native group is for its start."""
+    """True if a job works with several pods alone. The minimum of a native group is for its start."""
     return job.spec.min_available > 1 and not job.is_native
 
 

@@ -1,4 +1,4 @@
-"""From rooms to the condition of a PodGroup, and back."""
+"""Writes kept rooms into the condition of a PodGroup, and reads them."""
 
 from __future__ import annotations
 

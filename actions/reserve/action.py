@@ -1,8 +1,9 @@
-"""reserve: hold nodes for large jobs that have waited long, and start them there before anybody else.
+"""reserve: hold nodes for large jobs that have waited long, and start them there before other jobs.
 
-Session schedulers pass over what does not fit, so gangs of several nodes starve under a stream of small jobs. Here a
-job that is due is promised named nodes. Others may use these only if they declare that they end before it starts. Where
-nobody declares when pods end, the emptiest nodes are held until they are free. A promise is kept until the job starts.
+Session schedulers pass over what does not fit, so gangs of several nodes starve under a stream of small jobs. This
+action promises named nodes to such a job. Others may use these only if they declare that they end before the job
+starts. Where pods do not declare when they end, the emptiest nodes are held until they are free. A promise is kept
+until the job starts.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any, ClassVar, Final
 from actions.placement import Attempt, place
 from actions.reserve import shown, words
 from actions.reserve.book import Book, DurationSettings, Reservation
-from actions.reserve.due import DueJobs
+from actions.reserve.long_waiting import LongWaitingJobs
 from actions.reserve.planning import Planner, ReservationPlan, in_use, needed
 from actions.reserve.quota import charged_beside, of_reservations, quota_lets
 from actions.retry import Retry
@@ -27,10 +28,8 @@ from volsched.framework.reporter import about_group
 from volsched.framework.reports import Report
 from volsched.framework.rules import Predicate, PrePredicate, Wake, never
 from volsched.framework.session import Session
-from volsched.model.job import JobInfo, with_condition
-from volsched.model.pods.task import TaskInfo
-from volsched.model.reservation import DEFAULT_DURATION as DURATION_OF_QUEUE
-from volsched.model.reservation import (
+from volsched.model.held_nodes import DEFAULT_DURATION as DURATION_OF_QUEUE
+from volsched.model.held_nodes import (
     EXPECTED_DURATION,
     RESERVE_AFTER,
     RESERVED,
@@ -39,6 +38,8 @@ from volsched.model.reservation import (
     stamp,
     without_reservation,
 )
+from volsched.model.job import JobInfo, with_condition
+from volsched.model.pods.task import TaskInfo
 from volsched.model.values.duration import seconds_of
 from volsched.model.values.series import Series
 from volsched.model.verdict import Scope, Step
@@ -88,9 +89,7 @@ class ReserveAction:
     ARGUMENTS: ClassVar[tuple[Argument, ...]] = (
         Argument(AFTER, "str", "1h", "How long a job waits before nodes are held for it; 0s: at once."),
         Argument(JOBS, "int", 4, "For so many jobs at a time, one for each queue beyond the first.", minimum=1),
-        Argument(
-            DRAINS, "int", 1, "Of those, whose start nobody knows as pods do not say how long they run.", minimum=0
-        ),
+        Argument(DRAINS, "int", 1, "Of those, with an unknown start, as pods do not say how long they run.", minimum=0),
         Argument(
             MIN_NODES,
             "float",
@@ -140,7 +139,7 @@ class ReserveAction:
     def on_session_open(self, registrar: Registrar) -> None:
         """Close held nodes to others, and have a session when a job is due or a start is reached."""
         session = registrar.session
-        book, due = self._book(session), self._due(session)
+        book, long_waiting = self._book(session), self._due(session)
         book.begin(session.now)
         quota = of_reservations(session, book)
         registrar.register(
@@ -153,7 +152,7 @@ class ReserveAction:
             ),
             Predicate(book.refusal_beside, key=book.closed_beside, version=book.moves, is_temporary=True),
             PrePredicate(quota.refusal, applies_to=quota.applies_to),
-            Wake(due.next),
+            Wake(long_waiting.next),
             Wake(book.next_start),
             Wake(book.next_deadline),
             Report(
@@ -185,11 +184,11 @@ class ReserveAction:
     def _book(self, session: Session) -> Book:
         return session.account("reserve.book", lambda cluster: Book(cluster, self._settings))
 
-    def _due(self, session: Session) -> DueJobs:
+    def _due(self, session: Session) -> LongWaitingJobs:
         tiers = session.configuration.tiers
         sla = [option.arguments.get(WAITING_TIME, "") for tier in tiers for option in tier if option.name == "sla"]
         agreed = min((seconds for text in sla if (seconds := seconds_of(text))), default=0.0)
-        return session.account("reserve.due", lambda cluster: DueJobs(cluster, self._after, agreed))
+        return session.account("reserve.due", lambda cluster: LongWaitingJobs(cluster, self._after, agreed))
 
     # -- who has a promise --------------------------------------------------------------------------------------------
 
@@ -214,7 +213,7 @@ class ReserveAction:
             self._report(session, book, reservation)
 
     def _start(self, session: Session, book: Book, reservation: Reservation) -> bool:
-        """Try a job before the queues have their turns; whether it has what it needs."""
+        """Try a job before the queues have their turns. Return True if it has what it needs."""
         is_settled = reservation.is_settled(session.now)
         if reservation.tried_at == (session.clocks.requeue_generation, is_settled) and not reservation.stale:
             return False
@@ -261,7 +260,7 @@ class ReserveAction:
             session.set_conditions(job, paused(job, pause.until, pause.seconds))
 
     def _replan(self, session: Session, book: Book, reservation: Reservation) -> None:
-        """Find the start anew; other nodes are taken only if the job starts earlier there.
+        """Find the start anew. Other nodes are taken only if the job starts earlier there.
 
         What was read from a PodGroup stays on its nodes at first: others may be free only because the promises that
         were made in the same session had not all been written.
@@ -339,8 +338,12 @@ class ReserveAction:
 
     def _promise(self, session: Session, book: Book) -> None:
         """Promise nodes to jobs that are due, the most important first."""
-        due = self._due(session)
-        found = [job for job in due.come(session.now) if job.key not in book.kept and self._is_large(session, due, job)]
+        long_waiting = self._due(session)
+        found = [
+            job
+            for job in long_waiting.come(session.now)
+            if job.key not in book.kept and self._is_large(session, long_waiting, job)
+        ]
         for job in found:
             self._let_in(session, job)
         for job in sorted(considered(session, found), key=lambda job: _importance(session, job)):
@@ -383,7 +386,7 @@ class ReserveAction:
         return ended
 
     def _has_place(self, job: JobInfo, plan: ReservationPlan, kept: list[Reservation]) -> bool:
-        """Whether a job may be promised nodes beside those that have a promise."""
+        """True if a job may be promised nodes beside those that have a promise."""
         drains = sum(1 for reservation in kept if reservation.start is None)
         if len(kept) >= self._jobs or (plan.start is None and drains >= self._drains):
             return False
@@ -392,21 +395,21 @@ class ReserveAction:
         return not kept or job.queue not in {reservation.job.queue for reservation in kept}
 
     def _is_within_share(self, plan: ReservationPlan, others: list[Reservation]) -> bool:
-        """Whether drains hold no more than their part of the nodes that they could use; one alone may hold more."""
+        """True if drains hold no more than their part of the nodes that they could use. One alone may hold more."""
         drains = [reservation for reservation in others if reservation.start is None]
         held = {*plan.nodes, *(name for reservation in drains for name in reservation.nodes)}
         usable = plan.usable.union(*(reservation.usable for reservation in drains))
         return not drains or len(held) <= self._share * len(usable)
 
-    def _is_large(self, session: Session, due: DueJobs, job: JobInfo) -> bool:
-        """Whether a job needs more nodes than jobs do that find a place by themselves; others are looked at no more."""
+    def _is_large(self, session: Session, long_waiting: LongWaitingJobs, job: JobInfo) -> bool:
+        """True if a job needs more nodes than jobs do that find a place by themselves. Others are looked at no more."""
         large: bool = _nodes_needed(session, job) > self._min_nodes
         if not large:
-            due.leave(job.key)
+            long_waiting.leave(job.key)
         return large
 
     def _let_in(self, session: Session, job: JobInfo) -> None:
-        """Admit a job that the cluster is too full for, as nodes are to be held for it; its queue's quota counts."""
+        """Admit a job that the cluster is too full for, as nodes are to be held for it. Its queue's quota counts."""
         cluster = session.cluster
         queue = cluster.queues.get(job.queue)
         if job.key not in cluster.queue_cache.unadmitted or not job.spec.has_group or job.blocked or queue is None:
@@ -457,7 +460,7 @@ def _has_moved(reservation: Reservation, now: float) -> bool:
 
 
 def _lost(session: Session, reservation: Reservation) -> str | None:
-    """Why a promise ends before its job starts; empty when there is nobody any more to tell."""
+    """Return why a promise ends before its job starts; empty if the job is gone or needs it no more."""
     job, cluster = reservation.job, session.cluster
     if cluster.jobs.get(job.key) is not job or job.spec.group_uid != reservation.uid or not job.waiting or job.is_ready:
         return ""
@@ -472,7 +475,7 @@ def _lost(session: Session, reservation: Reservation) -> str | None:
 
 
 def _is_within_quota(session: Session, book: Book, job: JobInfo, plan: ReservationPlan) -> bool:
-    """Whether a queue may hold a job beside what it holds and was promised; a promise settles the queue's share."""
+    """True if a queue may hold a job beside what it holds and was promised; a promise settles the queue's share."""
     beside = charged_beside(session, book, job)
     if job.key not in book.kept:
         return quota_lets(session, plan.placements, job.queue, beside)
@@ -496,13 +499,13 @@ def _starts(plan: ReservationPlan) -> float:
 
 
 def _signature(job: JobInfo) -> tuple[object, ...]:
-    """What a promise is made for."""
+    """Return what a promise is made for."""
     templates = frozenset(task.template.id for task in job.waiting.values())
     return job.spec.min_available, tuple(sorted(job.spec.min_roles.items())), job.queue, templates
 
 
 def _importance(session: Session, job: JobInfo) -> tuple[Any, ...]:
-    """The most important first: by priority, by the order of queues and of jobs, by age."""
+    """Return the most important first: by priority, by the order of queues and of jobs, by age."""
     queue = session.queues[job.queue]
     return -job.priority, session.queue_key(queue), session.job_key(job), job.created, job.uid
 

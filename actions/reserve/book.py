@@ -18,11 +18,11 @@ from actions.reserve.words import kept_from
 from volsched.framework.columns.views import NodePropertiesView
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
+from volsched.model.held_nodes import pause_of, stated_reservation_of
 from volsched.model.job import JobInfo
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
-from volsched.model.reservation import pause_of, stated_reservation_of
 from volsched.model.status import IS_FINISHED, ON_NODE, TaskStatus
 from volsched.model.verdict import Verdict
 
@@ -69,10 +69,10 @@ class Reservation:
     restored: bool = False
 
     def is_settled(self, now: float) -> bool:
-        """Whether the start that the job was told has come: its queue's share was settled for then.
+        """True if the start that the job was told has come: its queue's share was settled for then.
 
         Shares follow what other queues ask for; what they ask for after the promise does not break it. A job whose
-        start nobody could know had its share when it was promised the nodes.
+        start was not known had its share when it was promised the nodes.
         """
         return self.announced is None or self.announced <= now
 
@@ -102,7 +102,7 @@ class Book(Observer):
         self.now = 0.0
         self.version = 0
         self.is_trying = False
-        """Whether tasks are moved only to find something out."""
+        """Return whether tasks are moved only to find something out."""
         self.kept: dict[str, Reservation] = {}
         self._placed: dict[str, float] = {}
         self._ended: list[tuple[TaskInfo, str, float]] = []
@@ -117,8 +117,8 @@ class Book(Observer):
     def _restore(self) -> None:
         """Take up the promises in PodGroups' conditions.
 
-        What names a node that is gone counts for nothing, and what was made to a job of which nobody waits is over: who
-        wrote it ended between its bindings and the status.
+        What names a node that is gone counts for nothing, and what was made to a job without waiting pods is over: the
+        scheduler that wrote it ended between its bindings and the status.
         """
         for job in self._cluster.jobs.values():
             if (paused := pause_of(job)) is not None:
@@ -182,7 +182,7 @@ class Book(Observer):
     # -- who may go where ---------------------------------------------------------------------------------------------
 
     def closed_to(self, task: TaskInfo) -> tuple[str, ...] | None:
-        """Return whose nodes a task may not have; None when there are none."""
+        """Return whose nodes a task may not have, or None when there are none."""
         if not self.kept or self._shares(task):
             return None
         return self._closed(task)
@@ -199,7 +199,7 @@ class Book(Observer):
         return found or None
 
     def _shares(self, task: TaskInfo) -> bool:
-        """Whether there is a held node that could hold both a task and those for whom it is held, were it empty."""
+        """True if there is a held node that could hold both a task and those for whom it is held, were it empty."""
         if self._shared_at != self.version:
             self._shared.clear()
             self._shared_at = self.version
@@ -221,7 +221,7 @@ class Book(Observer):
         return all(room[column] - needs.get(column, 0) >= amount for column, amount in request)
 
     def _has_room_for_both(self, task: TaskInfo, name: str, reservation: Reservation) -> bool:
-        """Whether a node has room for a task and, at the start, for those for whom it is held.
+        """True if a node has room for a task and, at the start, for those for whom it is held.
 
         Where the start is not known, it has to be there already.
         """
@@ -237,7 +237,7 @@ class Book(Observer):
         return self._is_beside(self._cluster.columns.request(task.template), room, needs)
 
     def may_enter(self, task: TaskInfo, reservation: Reservation) -> bool:
-        """Whether a task may have whatever is held: it is the job's own, more important, or over by the start."""
+        """True if a task may have whatever is held: it is the job's own, more important, or over by the start."""
         if task.job is reservation.job or task.eviction_priority > reservation.priority:
             return True
         if reservation.start is None:
@@ -246,14 +246,14 @@ class Book(Observer):
         return duration is not None and self.now + duration * self._settings.overestimate <= reservation.start
 
     def refusal(self, task: TaskInfo, node: NodePropertiesView) -> Verdict | None:
-        """Why a task may not go on a node that is held."""
+        """Return why a task may not go on a node that is held."""
         for key in self._closed(task) or ():
             if node.name in self.kept[key].nodes:
                 return kept_from(self.kept[key], self.now)
         return None
 
     def refusal_beside(self, task: TaskInfo, node: NodeInfo) -> Verdict | None:
-        """Why a task may not go on a node that is held, though it is small enough for some."""
+        """Return why a task may not go on a node that is held, though it is small enough for some."""
         for key in self._closed(task) or ():
             reservation = self.kept[key]
             if node.name in reservation.nodes and not self._has_room_for_both(task, node.name, reservation):
@@ -267,7 +267,7 @@ class Book(Observer):
     # -- when pods end ------------------------------------------------------------------------------------------------
 
     def end(self, task: TaskInfo) -> float:
-        """Return when a pod on a node is thought to end, in seconds since the epoch; infinite: nobody declared it."""
+        """Return when a pod on a node is thought to end, in seconds since the epoch; infinite if not declared."""
         if task.status is TaskStatus.RELEASING:
             return self.now
         duration = self.duration(task)
@@ -279,7 +279,7 @@ class Book(Observer):
         return end_of(start, length, self.now)
 
     def duration(self, task: TaskInfo) -> float | None:
-        """Return the seconds that a pod is thought to run; None: nobody declared it, or nobody who is believed."""
+        """Return the seconds that a pod is thought to run; None if not declared, or its declaration is not trusted."""
         if self.trust.is_lost(task.namespace, task.queue):
             return None
         queue = self._cluster.queues.get(task.queue)

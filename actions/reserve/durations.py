@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from volsched.model.held_nodes import DEFAULT_DURATION, EXPECTED_DURATION
 from volsched.model.pods.task import TaskInfo
-from volsched.model.reservation import DEFAULT_DURATION, EXPECTED_DURATION
 from volsched.model.values.duration import seconds_of
 
 LEAST_OVERRUN: Final = 300.0
@@ -17,14 +17,14 @@ def declared(task: TaskInfo, queue: Mapping[str, str], default: float) -> float 
     """Return the seconds that a pod runs: what it or its PodGroup declares, at most its deadline.
 
     Where neither declares any, the queue's default counts (``queue`` has its annotations), and then ``default``. None:
-    nobody declared any. An annotation that cannot be read counts as absent.
+    none is declared. An annotation that cannot be read counts as absent.
     """
     bounds = [seconds for seconds in (annotated(task), task.spec.deadline) if seconds]
     return min(bounds, default=seconds_of(queue.get(DEFAULT_DURATION, "")) or default or None)
 
 
 def annotated(task: TaskInfo) -> float | None:
-    """Return the seconds that a pod or its PodGroup declares; None when neither does."""
+    """Return the seconds that a pod or its PodGroup declares, or None when neither does."""
     text = task.spec.annotations.get(EXPECTED_DURATION)
     if text is None and task.job is not None:
         text = task.job.spec.annotations.get(EXPECTED_DURATION)

@@ -1,4 +1,4 @@
-"""Pauses after promises that came to nothing: a namespace for which nodes were held in vain has none for a while.
+"""Pauses of namespaces for which nodes were held in vain.
 
 A pause is that of the namespace, as who may make PodGroups may make the next one under another name.
 """
@@ -38,13 +38,13 @@ class Pauses:
         return pause
 
     def restore(self, namespace: str, until: float, seconds: float) -> None:
-        """Take up a pause that a scheduler before this one began; the latest counts."""
+        """Take up a pause that a scheduler before this one began. The latest counts."""
         before = self._known.get(namespace)
         if before is None or before.until < until:
             self._known[namespace] = Pause(until, seconds)
 
     def of(self, namespace: str, now: float) -> bool:
-        """Whether no nodes are promised to a namespace at a time."""
+        """True if no nodes are promised to a namespace at a time."""
         pause = self._known.get(namespace)
         return pause is not None and now < pause.until
 

@@ -1,4 +1,4 @@
-"""Where a job can start, and when: the earliest time at which enough nodes can take the members that it needs.
+"""The earliest start of a job: when enough nodes can take the members that it needs.
 
 Amounts are reckoned here; what else pods hold on nodes (ports, cards, devices) is asked when the job is tried. So a
 start may be thought too early, and is never taken for room that is not there.
@@ -19,7 +19,7 @@ from volsched.model.pods.task import TaskInfo
 from volsched.model.status import TaskStatus
 
 EndFn: TypeAlias = Callable[[TaskInfo], float]
-"""When a pod that has a node is thought to end, in seconds since the epoch; infinite when nobody knows."""
+"""When a pod that has a node is thought to end, in seconds since the epoch; infinite if not known."""
 
 Placements: TypeAlias = tuple[tuple[TaskInfo, NodeInfo], ...]
 """Members of a job with the nodes that they would have."""
@@ -82,7 +82,7 @@ class Planner:
         self._ends = {node.name: self._ends_on(node) for node in self._nodes}
 
     def plan(self, only: Container[str] | None = None) -> ReservationPlan | None:
-        """Return the earliest start, on nodes of these names alone if so asked; None when there never will be room.
+        """Return the earliest start, on nodes of these names alone if so asked, or None when there never will be room.
 
         The members of a group that has a topology key go to nodes of one domain: the domain is chosen first.
         """
@@ -129,7 +129,7 @@ class Planner:
         return None
 
     def _preference(self, node: NodeInfo) -> tuple[int, bool, float, str]:
-        """The emptiest first, among equals those that are held already, then those whose pods are the youngest.
+        """Return the emptiest first, among equals those that are held already, then those whose pods are the youngest.
 
         Durations are heavy-tailed: who has run long will run long.
         """
@@ -145,7 +145,10 @@ class Planner:
         return room
 
     def _ends_on(self, node: NodeInfo) -> list[tuple[float, TaskInfo]]:
-        """When pods there end; those that stay for as long as the node does, as DaemonSets', are not among them."""
+        """Return when pods there end.
+
+        Those that stay for as long as the node does, as DaemonSets', are not among them.
+        """
         tasks = node.tasks.values()
         holding = [
             t for t in tasks if t.status is not TaskStatus.PIPELINED and (t.spec.is_managed or self._end(t) < math.inf)
@@ -162,7 +165,7 @@ def _allowed(session: Session, members: Sequence[TaskInfo]) -> Mapping[int, dict
 def _take(
     session: Session, task: TaskInfo, node: NodeInfo, room: list[int], allowed: Mapping[int, Container[str]]
 ) -> bool:
-    """Take a member's request off the room of a node; whether there was enough."""
+    """Subtract a member's request from the room of a node. Return False if it does not fit."""
     request = session.request(task)
     if node.name not in allowed[task.template.id]:
         return False
@@ -174,7 +177,7 @@ def _take(
 
 
 def in_use(session: Session, task: TaskInfo, node: NodeInfo) -> int:
-    """Return how much pods hold on a node of what a task asks for that the node has fewest of."""
+    """Return how much pods on a node hold of the scarcest resource that a task requests."""
     request = [(column, amount) for column, amount in session.request(task) if amount]
     scarce = max(request, key=lambda each: each[1] / max(1, node.allocatable[each[0]]), default=None)
     return node.used[scarce[0]] - node.releasing[scarce[0]] if scarce is not None else 0

@@ -1,4 +1,4 @@
-"""A promise is charged to the queue: while the job waits, what it is promised counts there as if it were held.
+"""Charges promised amounts to the queue while the job waits.
 
 The quota plugins are asked: what would be then is tried in a statement and undone. A promise is made only if its queue
 has the quota, beside what it holds and what other promises are charged with. From then on others of the queue, and of

@@ -27,7 +27,7 @@ class Trust:
         self._judged: Counter[_Whose] = Counter()
 
     def outlived(self, task: TaskInfo, queue: str) -> None:
-        """Note that a pod of a queue has run for longer than it declared; it is counted once."""
+        """Note that a pod of a queue has run for longer than it declared. It is counted once."""
         if task.uid not in self._late:
             self._late.add(task.uid)
             self._outlived.update(_whose(task.namespace, queue))
@@ -41,7 +41,7 @@ class Trust:
             self._judged.update(_whose(task.namespace, queue))
 
     def is_lost(self, namespace: str, queue: str) -> bool:
-        """Whether what pods of a namespace, or of a queue, declare counts for nothing."""
+        """True if what pods of a namespace, or of a queue, declare counts for nothing."""
         return bool(self._most) and any(map(self._is_lost, _whose(namespace, queue)))
 
     def _is_lost(self, whose: _Whose) -> bool:

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from volsched.model.reservation import RESERVED, stamp
+from volsched.model.held_nodes import RESERVED, stamp
 from volsched.model.verdict import ConditionReason, Scope, Step, Verdict
 
 if TYPE_CHECKING:
     from actions.reserve.book import Reservation
 
 NAMED: Final = 8
-"""Nodes that a message names; the others are counted."""
+"""Nodes that a message names. The others are counted."""
 
 _ROUND: Final = (60, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 43200, 86400, 172800, 345600, 604800)
-"""Durations that pods are told, in seconds; others would be news in every session."""
+"""Durations that pods are told, in seconds. Others would be news in every session."""
 
 
 def waits(reservation: Reservation, silent: int) -> Verdict:
-    """Tell a job where it will start, and when; ``silent`` pods there do not declare how long they run."""
+    """Tell a job where it will start, and when. ``silent`` pods there do not declare how long they run."""
     count, start = len(reservation.nodes), reservation.start
     where = f"{_listed(reservation.nodes)} ({count} node{'s' if count != 1 else ''} in all)"
     key = reservation.job.label

@@ -21,7 +21,7 @@ Where: TypeAlias = Mapping[str, bool]
 """Names of nodes with pods that may go, and of each whether one of these pods does not run yet."""
 
 
-def can_go(victim: TaskInfo) -> bool:
+def is_evictable(victim: TaskInfo) -> bool:
     """Whether a task's pod may be evicted at all."""
     return victim.status in EVICTABLE and victim.spec.preemptable and victim.job is not None
 
@@ -30,7 +30,7 @@ def nodes_of(job: JobInfo) -> Where:
     """Nodes with pods of a job that may go."""
     found: dict[str, bool] = {}
     for task in job.tasks.values():
-        if can_go(task):
+        if is_evictable(task):
             _note(found, task)
     return found
 
@@ -42,9 +42,9 @@ def _note(found: dict[str, bool], victim: TaskInfo) -> None:
 
 
 class CandidateNodes:
-    """The nodes on which each queue has pods that may be evicted; looked up once an action needs it.
+    """The nodes on which each queue has pods that may be evicted. Looked up once an action needs them.
 
-    Tasks that are alike are shown the same nodes while nothing moves: thousands may wait, and nobody may go for them.
+    Equal tasks get the same nodes while nothing moves: thousands may wait for which no pod may be evicted.
     """
 
     def __init__(self, session: Session) -> None:
@@ -54,7 +54,7 @@ class CandidateNodes:
         self._latest: Latest[Found] = Latest(session.cluster)
 
     def once(self, task: TaskInfo, where: Where, look: Callable[[], Found]) -> Found:
-        """What a look at the nodes finds; the latest find again, when the next task is like the one before."""
+        """Return what a look at the nodes finds. The latest find again, when the next task is like the one before."""
         if not self._session.depends_on_template(task):
             return look()
         return self._latest.once((task.template.id, task.queue, where), look)
@@ -68,8 +68,8 @@ class CandidateNodes:
         if queue not in self._others:
             found = self._others.setdefault(queue, {})
             for other, nodes in self._of_all().items():
-                for name, is_idle in nodes.items() if other != queue else ():
-                    found[name] = found.get(name, False) or is_idle
+                for name, is_not_running in nodes.items() if other != queue else ():
+                    found[name] = found.get(name, False) or is_not_running
         return self._others[queue]
 
     def _of_all(self) -> dict[str, dict[str, bool]]:
@@ -78,6 +78,6 @@ class CandidateNodes:
             for node in self._session.rows:
                 for task in node.tasks.values():
                     job = task.job
-                    if job is not None and can_go(task):
+                    if job is not None and is_evictable(task):
                         _note(self._found.setdefault(job.queue, {}), task)
         return self._found

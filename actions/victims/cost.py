@@ -13,8 +13,8 @@ from itertools import chain, repeat
 from typing import Final, TypeAlias
 
 from actions.victims.budgets import by_budget
-from volsched.framework.accounts.gangs import unit_of
 from volsched.framework.dispatch.ruleset import importance_of
+from volsched.framework.eviction_units import unit_of
 from volsched.framework.session import Session
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
@@ -35,13 +35,13 @@ with the highest scores (kube-scheduler's `minCandidateNodesAbsolute` and `minCa
 class VictimPlan:
     """Room on one node: who could go there, whom of them the plugins let go, and whom of these to try, in order.
 
-    ``needed`` are those of the tried that have to go as far as amounts tell; None when all of them are too few.
+    ``needed`` are those of ``ordered`` that have to go as far as amounts tell; None when all of them are too few.
     """
 
     node: NodeInfo
     candidates: Sequence[TaskInfo]
     victims: Sequence[TaskInfo]
-    tried: Sequence[TaskInfo]
+    ordered: Sequence[TaskInfo]
     needed: Sequence[TaskInfo] | None
 
 
@@ -92,7 +92,7 @@ def weights_of(session: Session, victims: Sequence[TaskInfo]) -> list[tuple[bool
 
 
 def none_matters_more(weights: Sequence[tuple[int, ...]], others: Sequence[tuple[int, ...]]) -> bool:
-    """Whether no victim matters more than the one that goes in its place elsewhere; more may go (*ours*)."""
+    """True if no victim matters more than the one that goes in its place elsewhere. More may go (*ours*)."""
     counterparts = chain(others, repeat(others[-1]))
     return all(mine <= theirs for mine, theirs in zip(weights, counterparts, strict=False))
 
@@ -105,7 +105,7 @@ def running_of(victims: Sequence[TaskInfo]) -> int:
 def needed(
     node: NodeInfo, request: Sequence[tuple[int, int]], weaker: Sequence[TaskInfo], victims: Sequence[TaskInfo]
 ) -> list[TaskInfo] | None:
-    """Return whom of the victims a request needs gone, taken in the order given; None when all are too few.
+    """Return whom of the victims a request needs gone, taken in the order given, or None when all are too few.
 
     Amounts alone are considered, with the room of the weaker, whose promises end. Those not needed after all are left
     out, the last first.

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from actions.victims.budgets import broken_by
-from volsched.framework.accounts.gangs import unit_of
+from volsched.framework.eviction_units import unit_of
 from volsched.framework.session import Session
 from volsched.framework.statement import Operation, Statement
 from volsched.model.pods.task import TaskInfo
@@ -35,10 +35,10 @@ def spare(session: Session, statement: Statement, queue: QueueInfo) -> None:
     for unit in units:
         without = spared | {member.uid for member in unit}
         statement.rollback(0)
-        if _place_all(session, statement, queue, promised, _but(evictions, without)):
+        if _place_all(session, statement, queue, promised, _without(evictions, without)):
             spared, nodes = without, {task.uid: task.node for task in promised}
     statement.rollback(0)
-    _evict(statement, _but(evictions, spared))
+    _evict(statement, _without(evictions, spared))
     for task in promised:
         node = nodes[task.uid]
         if node is not None:
@@ -62,14 +62,15 @@ def _reluctance(session: Session, unit: Sequence[TaskInfo]) -> tuple[bool, bool]
 
 
 def _with_it(victim: TaskInfo, victims: Sequence[TaskInfo]) -> list[TaskInfo]:
-    """A victim and those who go with it, all of whom are leaving already."""
+    """Return a victim and those who go with it, all of whom are leaving already."""
     group = victim.job.spec.native if victim.job is not None else None
     if group is None or not group.goes_whole:
         return unit_of(victim)
     return [other for other in victims if other.job is victim.job]
 
 
-def _but(evictions: Iterable[Operation], spared: set[str]) -> list[Operation]:
+def _without(evictions: Iterable[Operation], spared: set[str]) -> list[Operation]:
+    """Return evictions, without those of some pods (by uid)."""
     return [operation for operation in evictions if operation.task.uid not in spared]
 
 
@@ -81,7 +82,7 @@ def _evict(statement: Statement, evictions: Iterable[Operation]) -> None:
 def _place_all(
     session: Session, statement: Statement, queue: QueueInfo, tasks: Sequence[TaskInfo], evictions: Iterable[Operation]
 ) -> bool:
-    """Whether all tasks find room when just these have gone."""
+    """True if all tasks find room when just these have gone."""
     _evict(statement, evictions)
     for task in tasks:
         node = session.engine.best(task) if session.allocatable_refusal(queue, task) is None else None

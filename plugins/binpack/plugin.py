@@ -87,7 +87,7 @@ Part = tuple[int, int, float]
 
 
 class BinpackScore:
-    """Scores nodes for tasks; what it needs of a template is worked out once."""
+    """Scores nodes for tasks. What it needs of a template is worked out once."""
 
     def __init__(self, arguments: BinpackArguments, columns: ResourceColumns) -> None:
         self._weights = arguments.weights

@@ -47,7 +47,7 @@ def side_by_side(queues: Queues, total: Amounts) -> dict[str, QuotaAmounts]:
 
 
 def in_a_tree(queues: Queues, total: Amounts) -> dict[str, QuotaAmounts]:
-    """Return the amounts of queues in a hierarchy, the root's among them; queues that hang nowhere have none."""
+    """Return the amounts of queues in a hierarchy, the root's among them. Queues that hang nowhere have none."""
     tree = tree_of(queues)
     found = {ROOT: _root(queues, _placed_below(tree, ROOT), total)}
     for name in tree.top_down():
@@ -107,7 +107,7 @@ def _why_lost(tree: Tree, name: str) -> str:
 
 
 def doubts(queues: Queues, amounts: Mapping[str, QuotaAmounts]) -> dict[str, tuple[str, ...]]:
-    """Return what cannot be kept of what each queue and its children state; nothing is refused for that."""
+    """Return what cannot be kept of what each queue and its children state. Nothing is refused for that."""
     tree = tree_of(queues)
     found: dict[str, tuple[str, ...]] = {}
     for name, queue in queues.items():

@@ -16,13 +16,13 @@ from plugins.capacity.reclaim import Reclaim
 from volsched.plugin import (
     Allocatable,
     Argument,
-    Due,
     JobEnqueueable,
     Preemptive,
     QueueOrder,
     Reclaimable,
     Registrar,
     Series,
+    WithinDeserved,
 )
 from volsched.plugin.quota import QueueUsageObserver, demands_of, nearest_first, report_faults
 
@@ -31,7 +31,7 @@ ANCESTORS: Final = "ancestorReclaimLevel"
 LIMIT: Final = Series(
     "volsched_queue_limit", "The most that the plugin capacity lets the queue hold", ("queue", "resource")
 )
-"""In cores, bytes and whole devices; what is not limited is left out."""
+"""In cores, bytes and whole devices. What is not limited is left out."""
 
 
 class CapacityPlugin:
@@ -62,13 +62,13 @@ class CapacityPlugin:
             Allocatable(headroom=quotas.headroom),
             Preemptive(reclaim.may_take_room),
             Reclaimable(reclaim.victims),
-            Due(reclaim.is_within, reclaim.victims_by_due),
+            WithinDeserved(reclaim.is_within, reclaim.victims_by_share),
             *(nearest_first(quotas.levels) for _ in range(registrar.checks_ancestors)),
             quotas.report({LIMIT: lambda: quotas.limits}),
         )
 
     def _quotas(self, registrar: Registrar) -> CapacityQuotas:
-        """Return the quotas as the cluster is now; tell what cannot be kept."""
+        """Return the quotas as the cluster is now. Tell what cannot be kept."""
         above = registrar.checks_ancestors
         usage = registrar.account(f"{NAME}.held", lambda cluster: QueueUsageObserver(cluster, above=above))
         demand = demands_of(registrar, above=above)

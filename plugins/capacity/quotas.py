@@ -88,11 +88,11 @@ class CapacityQuotas(ResourceQuotas):
     # -- refusals -----------------------------------------------------------------------------------------------------
 
     def is_parent(self, queue: str) -> bool:
-        """Whether a queue has others below it, and so takes no work itself."""
+        """True if a queue has others below it, and so takes no work itself."""
         return queue in self._parents
 
     def closed(self, queue: str, step: At) -> Verdict | None:
-        """Report that a queue takes no work at all; *ours*: others go on, where Volcano's plugin stops them all."""
+        """Report that a queue takes no work at all. *ours*: others go on, where Volcano's plugin stops them all."""
         why = self._lost.get(queue)
         if self.is_parent(queue) or not why:
             return super().closed(queue, step)

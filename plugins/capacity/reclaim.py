@@ -1,4 +1,4 @@
-"""Who may take room from whom: a queue below its due from queues above theirs, none of which goes below a guarantee.
+"""Reclaim between queues: one below its deserved share takes from queues above theirs, never below guarantees.
 
 With ``ancestors`` (``ancestorReclaimLevel``), so many queues above count as well: a queue whose own due is used up may
 take room for one above it that is below its due, and what is above its due in a queue stays when the one above it, on
@@ -25,7 +25,7 @@ class Reclaim:
         self._ancestors = ancestors
 
     def may_take_room(self, queue: QueueInfo, tasks: Sequence[TaskInfo]) -> bool:
-        """Whether an open queue may have these tasks, and has so much due of some resource that they ask for.
+        """True if an open queue may have these tasks, and deserves so much more of a requested resource.
 
         Where it deserves none of these, other plugins answer for what else it deserves (devices).
         """
@@ -33,12 +33,12 @@ class Reclaim:
         name = queue.name
         if not queue.is_open or not self._fits(name, request):
             return False
-        if any(self._is_due(level, request) for level in (name, *self._near(name))):
+        if any(self._is_within_deserved(level, request) for level in (name, *self._near(name))):
             return True
         return not self._deserves_any(name, request) and all(map(self._is_elastic, tasks))
 
     def is_within(self, queue: QueueInfo, task: TaskInfo) -> bool | None:
-        """Whether a queue, or one of the queues near above that count, has so much due of all that a task asks for.
+        """Return whether a queue, or a parent that counts, deserves so much more of all that a task requests.
 
         Compared is what it states; None when that is nothing of what the task asks for.
         """
@@ -47,7 +47,7 @@ class Reclaim:
         return True if True in answers else False if False in answers else None
 
     def _is_within(self, queue: str, request: Amounts) -> bool | None:
-        """Whether a queue with a request holds no more than it deserves of all of it; None: it states nothing of it."""
+        """Return whether a queue with a request stays within its deserved share; None if it states none."""
         held, stated = self._quotas.allocated(queue), self._quotas.amounts(queue).stated
         asked = [name for name in request if name in stated]
         return all(held.get(name, 0) + request[name] <= stated[name] for name in asked) if asked else None
@@ -59,17 +59,17 @@ class Reclaim:
         held = self._quotas.allocated(queue)
         return all(held.get(name, 0) + amount <= self._quotas.limit(queue, name) for name, amount in request.items())
 
-    def _is_due(self, queue: str, request: Amounts) -> bool:
+    def _is_within_deserved(self, queue: str, request: Amounts) -> bool:
         held, deserved = self._quotas.allocated(queue), self._quotas.amounts(queue).deserved
         return any(held.get(name, 0) + amount <= deserved.get(name, 0) for name, amount in request.items())
 
     def victims(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
-        """Candidates that may go, each counted as gone for the next; the least important are asked first."""
+        """Candidates that may go, each counted as gone for the next. The least important are asked first."""
         return self._chosen(task, candidates, self._may_go)
 
-    def victims_by_due(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
+    def victims_by_share(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
         """Those of them whose queues still hold their due without them, where the task's queues stay within theirs."""
-        return self._chosen(task, candidates, self._may_go_by_due)
+        return self._chosen(task, candidates, self._may_go_by_share)
 
     def _chosen(self, task: TaskInfo, candidates: Sequence[TaskInfo], may_go: _MayGo) -> list[TaskInfo]:
         if task.job is None:
@@ -82,11 +82,11 @@ class Reclaim:
                 chosen.append(victim)
         return chosen
 
-    def _may_go_by_due(self, usage: _UsageLeft, task: TaskInfo, victim: TaskInfo) -> bool:
+    def _may_go_by_share(self, usage: _UsageLeft, task: TaskInfo, victim: TaskInfo) -> bool:
         own, theirs = usage.own, self._quotas.levels(victim.queue)
         above = [level for level in self._quotas.ancestors(own)[self._ancestors :] if level not in theirs]
-        is_due = all(self._is_within(level, task.template.request) is not False for level in above)
-        return is_due and usage.keeps_due(victim) and self._may_go(usage, task, victim)
+        is_within = all(self._is_within(level, task.template.request) is not False for level in above)
+        return is_within and usage.keeps_deserved(victim) and self._may_go(usage, task, victim)
 
     def _may_go(self, usage: _UsageLeft, task: TaskInfo, victim: TaskInfo) -> bool:
         if victim.job is None or not victim.template.request.keys() & task.template.request.keys():
@@ -94,19 +94,19 @@ class Reclaim:
         queue = victim.job.queue
         return (
             usage.keep_guarantees(victim)
-            and usage.is_above_due(queue, victim)
-            and not self._are_both_without_due(usage.own, task, queue, victim)
-            and all(usage.is_above_due(level, victim) for level in self._parted(usage.own, queue))
+            and usage.is_above_deserved(queue, victim)
+            and not self._are_both_without_deserved(usage.own, task, queue, victim)
+            and all(usage.is_above_deserved(level, victim) for level in self._parted(usage.own, queue))
         )
 
-    def _are_both_without_due(self, own: str, task: TaskInfo, queue: str, victim: TaskInfo) -> bool:
-        """Whether neither queue deserves anything of what its pod asks for, and a queue near above is the same."""
+    def _are_both_without_deserved(self, own: str, task: TaskInfo, queue: str, victim: TaskInfo) -> bool:
+        """True if neither queue deserves anything that its pod requests, and they share a near parent."""
         near = set(self._near(own)) & set(self._near(queue))
         requests = victim.template.request, task.template.request
         return bool(near) and not self._deserves_any(queue, requests[0]) and not self._deserves_any(own, requests[1])
 
     def _parted(self, own: str, queue: str) -> Iterator[str]:
-        """Yield the queues near above one that are not in the same place above the other."""
+        """Yield the parents (as far as ``_near``) of a queue that the other queue does not share."""
         mine = self._near(own)
         for place, level in enumerate(self._near(queue)):
             if mine[place : place + 1] != (level,):
@@ -133,7 +133,7 @@ class _UsageLeft:
         self._remaining.leave(self._levels(victim), victim)
 
     def keep_guarantees(self, victim: TaskInfo) -> bool:
-        """Whether the queues that lose a victim would still hold all that they are guaranteed."""
+        """True if the queues that lose a victim would still hold all that they are guaranteed."""
         gone = request_with_slot(victim)
         return all(
             self._remaining.of(level).get(name, 0) - gone.get(name, 0) >= amount
@@ -141,8 +141,8 @@ class _UsageLeft:
             for name, amount in self._quotas.amounts(level).guarantee.items()
         )
 
-    def keeps_due(self, victim: TaskInfo) -> bool:
-        """Whether the queues that lose a victim would still hold what they deserve of all that it holds."""
+    def keeps_deserved(self, victim: TaskInfo) -> bool:
+        """True if the queues that lose a victim would still hold what they deserve of all that it holds."""
         return all(
             self._remaining.of(level).get(name, 0) - victim.template.request[name] >= amount
             for level in self._levels(victim)
@@ -150,8 +150,8 @@ class _UsageLeft:
             if name in victim.template.request
         )
 
-    def is_above_due(self, level: str, victim: TaskInfo) -> bool:
-        """Whether a queue holds more than its due of a resource that a victim holds, or has no due of any of them."""
+    def is_above_deserved(self, level: str, victim: TaskInfo) -> bool:
+        """Return whether a queue exceeds its deserved share of a resource of the victim, or deserves none of them."""
         held, request = self._remaining.of(level), victim.template.request
         if not _deserves_of(self._quotas.amounts(level).deserved, request):
             return True

@@ -67,5 +67,5 @@ def as_resource(card: str) -> str:
 
 
 def _means_a_resource(card: str) -> bool:
-    """Whether a name is read as that of a resource of nodes, or of devices, wherever it stands."""
+    """True if a name is read as that of a resource of nodes, or of devices, wherever it stands."""
     return card == CPU or FLAT in card or card.startswith(PREFIX) or unit_of(card) is not Unit.MILLI

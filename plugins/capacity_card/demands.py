@@ -5,13 +5,13 @@ For each job::
     minimum   once the pods of its minimum exist, the cheapest of them (see ``minimum``); before, what is declared:
               cards in its PodGroup's annotation, cpu and memory in minResources, none for a job with cards that are
               spared them (*ours*: while it has no pods and names no cards, those in minResources may be named by
-              its pods, who are asked in turn). A pod whose cards nobody can tell does not count as there.
+              its pods, who are asked in turn). A pod whose cards are not known does not count as there.
     wanted    minimum less what the job holds: the cheapest of the pods that it lacks beside those that have started
     reserved  what is wanted by a job that is admitted, its gated pods left out; of what is declared no more than pods
               ask for, once it has any, and each missing one like the largest (*ours*)
     elastic   cpu and memory that its pods hold beyond the cheapest minimum of them
 
-Cards that a job holds beyond its minimum are not elastic: nobody gives them back.
+Cards that a job holds beyond its minimum are not elastic: they are not given back.
 
 The sums are those of ``volsched.quota.demand``. When a job holds and has reserved less than before, jobs that were not
 admitted are worth another look.
@@ -56,17 +56,17 @@ from volsched.plugin.quota import JobDemand, JobDemands, total_of
 
 @dataclass(frozen=True, slots=True)
 class _CardDemand(JobDemand[Dimension]):
-    """What one job adds to its queue; what it holds it keeps from others, as what is reserved."""
+    """What one job adds to its queue. What it holds it keeps from others, as what is reserved."""
 
     held: Amounts
 
     @property
     def is_empty(self) -> bool:
-        """Whether it adds nothing."""
+        """True if it adds nothing."""
         return not (self.reserved or self.elastic or self.pending)
 
     def keeps_more_than(self, other: _CardDemand) -> bool:
-        """Whether it keeps more from others of cpu, of memory, or of cards of all lists together."""
+        """True if it keeps more from others of cpu, of memory, or of cards of all lists together."""
         mine, theirs = self._kept(), other._kept()
         return mine[0] > theirs[0] or mine[1] > theirs[1] or mine[2] > theirs[2]
 
@@ -106,7 +106,7 @@ class _WaitingPods:
 
 
 class CardDemands(JobDemands[Dimension]):
-    """The sums of all queues; ``version`` changes with any of them."""
+    """The sums of all queues. ``version`` changes with any of them."""
 
     def __init__(self, cluster: Cluster, usage: CardUsage, *, spares_cpu: bool) -> None:
         super().__init__(cluster, above=usage.limits.is_hierarchical)
@@ -167,7 +167,7 @@ class CardDemands(JobDemands[Dimension]):
     # -- one job ------------------------------------------------------------------------------------------------------
 
     def request(self, job: JobInfo) -> JobRequest:
-        """What a job's PodGroup states that it wants in all."""
+        """Return what a job's PodGroup states that it wants in all."""
         known = self._requests.get(job.key)
         if known is not None and known[0] is job.spec.annotations:
             return known[1]
@@ -178,7 +178,7 @@ class CardDemands(JobDemands[Dimension]):
         return found
 
     def take_faults(self) -> list[tuple[JobInfo, str]]:
-        """What is wrong in annotations of PodGroups; each once, and again when it is something else."""
+        """Return what is wrong in annotations of PodGroups. Each once, and again when it is something else."""
         self.refresh()
         found = [
             (job, "; ".join(map(str, self.request(job).errors)))
@@ -189,7 +189,10 @@ class CardDemands(JobDemands[Dimension]):
         return found
 
     def wanted(self, job: JobInfo) -> dict[Dimension, int]:
-        """What a job wants of its minimum beyond what it holds; before all pods of it exist, what it declares."""
+        """Return what a job wants of its minimum beyond what it holds.
+
+        Before all pods of it exist, what it declares.
+        """
         waiting = self._waiting(job)
         need = need_of(job, waiting.started)
         if need.can_be_had(_by_role(waiting.kinds)):
@@ -221,7 +224,7 @@ class CardDemands(JobDemands[Dimension]):
         return _WaitingPods(started, tuple(gated), tuple(others))
 
     def _declared(self, job: JobInfo) -> dict[Dimension, int]:
-        """What a job's PodGroup states that it wants, less what it holds."""
+        """Return what a job's PodGroup states that it wants, less what it holds."""
         held = self._usage.held.of(job)
         return {
             **_beyond(self._declared_minimum(job, job.spec.min_resources), held),
@@ -258,7 +261,7 @@ class CardDemands(JobDemands[Dimension]):
         return any(least.get(resource, 0) for resource in self._usage.catalogue.resources.values())
 
     def _elastic(self, job: JobInfo) -> Amounts:
-        """What its pods hold of cpu and memory beyond the cheapest minimum of those that have started."""
+        """Return what its pods hold of cpu and memory beyond the cheapest minimum of those that have started."""
         held = self._usage.held.of(job)
         if not held or job.placed_count + job.pipelined_count <= job.spec.min_available:
             return {}
@@ -309,7 +312,7 @@ def _beyond(amounts: Amounts, held: Amounts) -> dict[Dimension, int]:
 
 
 def _without(wanted: Amounts, kinds: tuple[RolePods, ...]) -> dict[Dimension, int]:
-    """What is left when some pods do not count."""
+    """Return what is left when some pods do not count."""
     of_kinds: list[Amounts] = []
     for kind in kinds:
         asked = kind.card_request

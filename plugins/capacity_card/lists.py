@@ -10,7 +10,7 @@ from volsched.plugin.cards import CardList
 
 
 class NamedCards:
-    """Reads the catalogue of cards: a node will do if it offers a card of the list as a resource that is asked for."""
+    """Matches lists of cards: a node fits if it offers a card of the list as a requested resource."""
 
     def __init__(self, usage: CardUsage) -> None:
         self._usage = usage

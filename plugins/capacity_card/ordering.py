@@ -76,11 +76,11 @@ class QueueShares:
         self._any_deserved = False
 
     def key(self, queue: QueueInfo) -> tuple[int, tuple[tuple[object, ...], ...]]:
-        """The place of a queue; smaller goes first."""
+        """Return the place of a queue. Smaller goes first."""
         return self._key(queue, self._place_now)
 
     def past_use(self, half_life: float) -> PastUse:
-        """Return an account of the cards that queues hold over time; ``half_life`` is in seconds."""
+        """Return an account of the cards that queues hold over time. ``half_life`` is in seconds."""
 
         def cards(queue: QueueInfo) -> Mapping[str, int]:
             return cards_of(self._held.of(queue.name))
@@ -88,7 +88,7 @@ class QueueShares:
         return PastUse(self._cluster, half_life, cards, self._usage.limits.levels)
 
     def past_order(self, past: PastUse) -> Callable[[QueueInfo], object]:
-        """Return the key by use over time; it moves with the clock, so it is not kept."""
+        """Return the key by use over time. It moves with the clock, so it is not kept."""
 
         def place(name: str) -> Place:
             weight = self._cluster.queues[name].spec.weight if name in self._cluster.queues else 1
@@ -112,7 +112,7 @@ class QueueShares:
         return self._shares[name][1]
 
     def deserved(self) -> Mapping[str, Amounts]:
-        """What each queue deserves, without zeros, made again when limits or the cluster changed."""
+        """Return what each queue deserves, without zeros, made again when limits or the cluster changed."""
         usage = self._usage
         made_from = (
             usage.limits.version,
@@ -131,12 +131,12 @@ class QueueShares:
         total, kept = self._resources(), guaranteed(self._cluster)
         for name, queue in queues.items():
             own, free = queue.spec.guarantee, room(total, kept, queue.spec.guarantee, {})
-            due: dict[Dimension, int] = {
+            deserved_share: dict[Dimension, int] = {
                 key: max(min(queue.spec.deserved.get(key, 0), free.get(key, 0)), own.get(key, 0)) for key, _ in _COLUMNS
             }
             cards = quotas[name].deserved or {} if self._any_deserved else self._within_stock(quotas[name].cards)
-            due.update({(card,): amount for card, amount in cards.items()})
-            found[name] = {dimension: amount for dimension, amount in due.items() if amount > 0}
+            deserved_share.update({(card,): amount for card, amount in cards.items()})
+            found[name] = {dimension: amount for dimension, amount in deserved_share.items() if amount > 0}
         return found
 
     def _resources(self) -> dict[str, int]:

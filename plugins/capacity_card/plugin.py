@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from plugins.capacity_card.allocated import AllocatedCards
+from plugins.capacity_card.card_quotas import CardRules
 from plugins.capacity_card.cards.mapping import ARGUMENTS as MAPPING_ARGUMENTS
 from plugins.capacity_card.cards.mapping import check_mapping, mapping_of
 from plugins.capacity_card.demands import CardDemands
@@ -17,7 +18,6 @@ from plugins.capacity_card.reclaim import CardReclaimView, CpuReclaimView
 from plugins.capacity_card.refusals import NAME
 from plugins.capacity_card.report import CardReport
 from plugins.capacity_card.requests.requests import CARD_NAME, CARD_REQUEST
-from plugins.capacity_card.rules import CardRules
 from plugins.capacity_card.series import CardSeries
 from plugins.capacity_card.suggestions import CardSuggestions
 from plugins.capacity_card.usage import CardUsage
@@ -75,7 +75,7 @@ class CapacityCardArguments:
 
 
 def check_arguments(values: Mapping[str, Any]) -> Iterator[ArgumentProblem]:
-    """Refuse a mapping of cards that is wrong; warn of what Volcano passes over in silence, and of what is renamed."""
+    """Refuse a mapping of cards that is wrong. Warn of what Volcano passes over in silence, and of what is renamed."""
     yield from check_half_life(values)
     yield from check_mapping(values)
     if values[WEIGHT] <= 0:
@@ -140,7 +140,7 @@ class CapacityCardPlugin:
             lambda cluster: _CardAccounts(cluster, usage, demands, self._arguments.weight),
         )
         registrar.account(CARD_LISTS, CardLists.of_cluster).sources[NAME] = runtime.named
-        runtime.tell_faults(registrar.session)
+        runtime.report_faults(registrar.session)
         self._order_queues(registrar, runtime)
         registrar.register(*runtime.registered())
 
@@ -198,7 +198,7 @@ class _CardAccounts:
         queues = sharing_limit(self._cluster, job, refusal, in_tree=self._usage.limits.is_hierarchical)
         return held_of_quota(self.report.usage(), queues, job, refusal)
 
-    def tell_faults(self, session: Session) -> None:
+    def report_faults(self, session: Session) -> None:
         """Report on queues, PodGroups and nodes what is wrong in their annotations and labels."""
         for queue, fault in self._usage.limits.take_faults():
             session.record_event(about_queue(queue, "Warning", BAD_QUOTA, f"{fault}; what is wrong counts as 0"))

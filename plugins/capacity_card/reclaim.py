@@ -36,7 +36,7 @@ class QueueView:
         return self._held.of(queue).get(key, 0)
 
     def deserved(self, queue: str, key: Dimension) -> int | None:
-        """Return how much a queue deserves; cpu and memory of 0 state nothing."""
+        """Return how much a queue deserves. Cpu and memory of 0 state nothing."""
         if isinstance(key, tuple):
             deserved = self._usage.limits.card_quota(queue).deserved
             return deserved.get(key[0], 0) if deserved is not None else None
@@ -88,7 +88,7 @@ class CardReclaimView(QueueView):
 
 
 class CpuReclaimView(QueueView):
-    """The rule for pods without cards, by cpu and memory; cards of victims are counted beside."""
+    """The rule for pods without cards, by cpu and memory. Cards of victims are counted beside."""
 
     def requested(self, task: TaskInfo) -> Amounts:
         """Return what a task without cards counts for."""

@@ -29,7 +29,7 @@ _MI: Final = 1 << 20
 
 
 def unreadable_request(queue: str, why: FieldError) -> Verdict:
-    """It is not known how many cards a pod wants; where no node offers its card, it is such a node that is lacking."""
+    """Return the refusal of a pod whose request is unreadable, or whose card no node offers."""
     message = f"Get request resource failed, Queue <{queue}>, error: {why.message}"
     shown_as = ConditionReason.UNSCHEDULABLE if isinstance(why, NoSuchCardError) else ConditionReason.INVALID_FIELD
     return Verdict(Step.ALLOCATABLE, NAME, Scope.POD, NO_REQUEST, message, shown_as=shown_as)

@@ -1,4 +1,4 @@
-"""What each queue may hold, what it holds and who holds it: the scheduler's own accounts of a cluster, for people.
+"""The quotas, holdings and consumers of each queue, from the accounts of the scheduler.
 
 For each card of a queue, and likewise for cpu and memory::
 
@@ -6,7 +6,7 @@ For each card of a queue, and likewise for cpu and memory::
     used       what pods hold that have a node, or have room made for them on one
     reserved   what jobs that were admitted may still take for their minimum
     deserved   what it may take back from others, where it states any; guarantee: what is kept for it
-    reclaimable  what others below their due could take back of what it holds
+    reclaimable  what others below their deserved share could take back of what it holds
     headroom   with how much a new job that asks for this alone would be admitted now: quota - used - reserved, less
                what lists of cards need of it, bounded by ancestors that count; of cpu and memory, what jobs hold
                beyond their minimum (elastic) is headroom too
@@ -19,12 +19,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from plugins.capacity_card.card_quotas import CardRules
 from plugins.capacity_card.cards.matching import Matching
 from plugins.capacity_card.demands import CardDemands
 from plugins.capacity_card.quotas.limits import QueueLimit
 from plugins.capacity_card.reclaim import CardReclaimView
 from plugins.capacity_card.requests.requests import RESOURCES, by_text, cards_of, lists_of, resources_of
-from plugins.capacity_card.rules import CardRules
 from plugins.capacity_card.usage import CardUsage
 from volsched.model.values.quantity import UNLIMITED
 from volsched.plugin import CPU, MEMORY, Cluster, JobInfo, QueueAmounts, QueueInfo, TaskInfo
@@ -109,11 +109,11 @@ class CardReport:
                 )
             },
             {names: amount for names, amount in sorted(lists_of(reserved).items()) if len(names) > 1},
-            JobUses(lambda: map(self._job, sorted(jobs, key=lambda job: job.key))),
+            JobUses(lambda: map(self._job_use, sorted(jobs, key=lambda job: job.key))),
         )
 
     def _headroom(self, level: QueueLimit, resource: str) -> int:
-        """How much of cpu or memory a job would be admitted with."""
+        """Return how much of cpu or memory a job would be admitted with."""
         return _left(level.of(resource), self._rules.committed(level, (resource,))[resource])
 
     def _card_headroom(self, level: QueueLimit, card: str) -> int:
@@ -130,7 +130,8 @@ class CardReport:
 
     # -- jobs ---------------------------------------------------------------------------------------------------------
 
-    def _job(self, job: JobInfo) -> JobUse:
+    def _job_use(self, job: JobInfo) -> JobUse:
+        """Return what a job uses and waits for."""
         share, pods = self._demands.share(job), pods_of(job, self._pod)
         held, reserved, pending = map(by_text, (self._usage.held.of(job), share.reserved, share.pending))
         return JobUse(job.key, job.phase, held, reserved, pending, pods, len(job.waiting))
@@ -142,7 +143,7 @@ class CardReport:
     # -- cards --------------------------------------------------------------------------------------------------------
 
     def _cards(self, queues: Iterable[QueueUse]) -> Iterator[tuple[str, CardUse]]:
-        """Every card that a node offers, or a queue may hold or holds."""
+        """Yield every card that a node offers, or a queue may hold or holds."""
         quotas, used, idle = Counter[str](), Counter[str](), Counter[str]()
         for use in queues:
             quotas.update(self._usage.limits.quota(use.queue.name))
@@ -155,5 +156,5 @@ class CardReport:
 
 
 def _left(limit: int, taken: int) -> int:
-    """What is left of a limit, nothing when it is exceeded."""
+    """Return what is left of a limit, nothing when it is exceeded."""
     return UNLIMITED if limit == UNLIMITED else max(0, limit - taken)

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Final
 
+from plugins.capacity_card.card_quotas import CardRules
 from plugins.capacity_card.demands import CardDemands
 from plugins.capacity_card.ordering import QueueShares
 from plugins.capacity_card.reclaim import CardReclaimView
 from plugins.capacity_card.requests.requests import Names, cards_of, lists_of
-from plugins.capacity_card.rules import CardRules
 from plugins.capacity_card.usage import CardUsage, Placed
 from volsched.model.pods.workload import WORKLOADS
 from volsched.plugin import Cluster, Numbers, Series, SeriesFn
@@ -84,7 +84,11 @@ class CardSeries:
     def _deserved(self, order: QueueShares) -> Numbers:
         deserved = order.deserved()
         state = (self._usage.limits.version, self._usage.catalogue.stock)
-        return self._made("deserved", state, lambda: _cards((name, cards_of(due)) for name, due in deserved.items()))
+        return self._made(
+            "deserved",
+            state,
+            lambda: _cards((name, cards_of(deserved_share)) for name, deserved_share in deserved.items()),
+        )
 
     def _guarantee(self) -> Numbers:
         limits = self._usage.limits
@@ -105,7 +109,7 @@ class CardSeries:
         return self._made("allocated", state, lambda: _cards(self._each(self._cards_held)))
 
     def _cards_held(self, queue: str) -> Mapping[str, int]:
-        """What a queue holds, and zero for cards that it may hold."""
+        """Return what a queue holds, and zero for cards that it may hold."""
         return {**dict.fromkeys(self._usage.limits.quota(queue), 0), **cards_of(self._held.of(queue))}
 
     def _request(self) -> Numbers:
@@ -121,7 +125,7 @@ class CardSeries:
         return found
 
     def _label(self, names: Names) -> str:
-        """A list without cards that no node offers, as whatever users write must not become a label."""
+        """Return a list without cards that no node offers, as whatever users write must not become a label."""
         return joined(tuple(name for name in names if name in self._usage.catalogue.resources)) or UNKNOWN
 
     def _inqueue(self) -> Numbers:
@@ -140,7 +144,7 @@ class CardSeries:
         return self._made("total", catalogue.stock, lambda: _in_cards(catalogue.totals))
 
     def _by_workload(self) -> Numbers:
-        """What all queues hold together, and zero of cards that there are."""
+        """Return what all queues hold together, and zero of cards that there are."""
         usage = self._usage
 
         def made() -> Numbers:
@@ -153,7 +157,7 @@ class CardSeries:
         return self._made("workload", (self._held.version, usage.limits.version, usage.catalogue.stock), made)
 
     def _by_queue_and_workload(self) -> Numbers:
-        """What each queue holds, and zero of cards that it may hold."""
+        """Return what each queue holds, and zero of cards that it may hold."""
         usage = self._usage
 
         def made() -> Numbers:
@@ -167,7 +171,7 @@ class CardSeries:
         return self._made("queue workload", (self._held.version, usage.limits.version), made)
 
     def _refusals(self, rules: CardRules) -> Numbers:
-        """Refusals of the queues that are there; what was counted of one that is gone is not shown."""
+        """Refusals of the queues that are there. What was counted of one that is gone is not shown."""
 
         def living() -> Numbers:
             return {
@@ -181,7 +185,7 @@ class CardSeries:
 
 
 class IdleCards:
-    """How many cards of each model no pod takes, by whomever they are taken; follows the nodes that changed."""
+    """How many cards of each model no pod takes, by whomever they are taken. Follows the nodes that changed."""
 
     def __init__(self, usage: CardUsage) -> None:
         self._usage = usage

@@ -1,4 +1,4 @@
-"""What could be changed so that a job starts: more quota of the cards that it names, or another card."""
+"""Changes that would let a job start: more quota of its cards, or another card."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What queues and jobs hold, move by move: cpu, memory and cards, exact after every undo and after a restart.
+"""The cpu, memory and cards of queues and jobs, followed move by move.
 
 A task counts from the moment a node is chosen for it (room that is only promised included) until it is evicted,
 finishes or is undone. Cards count by what its node offers. All that is charged is a function of where tasks stand and
@@ -36,11 +36,11 @@ from volsched.plugin.cards import UNMAPPED, CardMapping
 from volsched.plugin.quota import JobCharges
 
 Placed: TypeAlias = tuple[str, str]
-"""A card, and the workload of those who hold it (online or offline)."""
+"""A card, and the kind of workload that holds it (online or offline)."""
 
 
 class PlacedCards(JobCharges[Placed]):
-    """The cards of tasks that stand allocated; ``changed`` are queues that hold others, for its reader to clear."""
+    """The cards of tasks that stand allocated. ``changed`` are queues that hold others, for its reader to clear."""
 
     def __init__(self, levels: Callable[[str], Sequence[str]] | None) -> None:
         super().__init__(levels)
@@ -84,19 +84,22 @@ class CardUsage(Observer):
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def charged(self, task: TaskInfo) -> ChargedCard | None:
-        """The card that a task is charged for; None when it is charged for none."""
+        """Return the card that a task is charged for, or None when it is charged for none."""
         return self._charged_cards.get(task.uid)
 
     def offered(self, template: PodTemplate, node: NodePropertiesView) -> ChargedCard | None:
-        """The card that a node offers to pods of a template; None when it offers none of those that they name."""
+        """Return the card that a node offers to pods of a template.
+
+        None when it offers none of those that they name.
+        """
         return self.charges.offered(template, self.catalogue.kind_of(node))
 
     def offered_by_kinds(self, template: PodTemplate) -> Iterator[ChargedCard | None]:
-        """The same for nodes of every kind, in order of the kinds' numbers."""
+        """Return the same for nodes of every kind, in order of the kinds' numbers."""
         return (self.charges.offered(template, kind) for kind in range(len(self.catalogue.kinds())))
 
     def blocking(self, chain: Sequence[QueueLimit], card: str, amount: int) -> QueueLimit | None:
-        """Return the first limit that has not that much left of a card (milli-cards); None when all have."""
+        """Return the first limit that has not that much left of a card (milli-cards), or None when all have."""
         held, dimension = self.held.with_below.of, (card,)
         for limit in chain:
             if held(limit.queue).get(dimension, 0) + amount > limit.of(dimension):
@@ -143,7 +146,7 @@ class CardUsage(Observer):
             self._charge(job, charge, charged, len(alike), workload)
 
     def _charge(self, job: JobInfo, charge: Charge, charged: ChargedCard | None, by: int, workload: str) -> None:
-        """Charge for equal tasks; ``workload`` is theirs if they stand allocated, else empty."""
+        """Charge for equal tasks. ``workload`` is theirs if they stand allocated, else empty."""
         self.held.charge(job, amounts_of(charge, charged), by)
         if charged is not None and workload:
             self.placed.charge(job, {(charged.card, workload): charged.amount}, by)
@@ -197,7 +200,7 @@ class CardUsage(Observer):
         return self._charged_cards.pop(task.uid, None)
 
     def _charge_all(self, tasks: Iterable[TaskInfo]) -> None:
-        """Charge what stood before anybody followed it, equal tasks of a job on nodes of a kind together."""
+        """Charge pods that were placed before this observer; equal tasks of a job on equal nodes together."""
         groups: dict[tuple[str, int, int, str], list[TaskInfo]] = {}
         for task in tasks:
             if task.job is not None and IS_CHOSEN[task.status]:
@@ -220,7 +223,7 @@ class CardUsage(Observer):
         self.placed.follow(job, gone=gone)
 
     def queue_changed(self, queue: QueueInfo, *, gone: bool) -> None:
-        """Read a queue's limits; where that has moved queues in the hierarchy, add up again what subtrees hold."""
+        """Read a queue's limits. Where that has moved queues in the hierarchy, add up again what subtrees hold."""
         if gone:
             self.limits.remove(queue)
         else:
@@ -233,7 +236,7 @@ class CardUsage(Observer):
     # -- nodes --------------------------------------------------------------------------------------------------------
 
     def node_changed(self, node: NodeInfo, before: NodeProperties | None) -> None:
-        """Look at a node's cards again; tasks there hold what it offers now."""
+        """Look at a node's cards again. Tasks there hold what it offers now."""
         known = self.catalogue.version
         self.changed_nodes[node.name] = node
         if self.catalogue.put(node):
@@ -264,7 +267,7 @@ class CardUsage(Observer):
 
 
 def _placed(task: TaskInfo, status: TaskStatus) -> str:
-    """The workload of a task if it stands allocated with this status, else empty."""
+    """Return the workload of a task if it stands allocated with this status, else empty."""
     return task.spec.workload if IS_ALLOCATED[status] else ""
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from plugins.capacity_card.cards.mapping import mapping_of
-from plugins.capacity_card.quotas.dues import due_faults
+from plugins.capacity_card.quotas.deserved import deserved_faults
 from plugins.capacity_card.quotas.quota import OF_QUEUES, amounts_of, path_of, quota_of
 from plugins.capacity_card.refusals import NAME
 from plugins.capacity_card.requests.requests import (
@@ -68,7 +68,7 @@ def validate(found: api.ApiObject, beside: Surroundings) -> Faults:
     if isinstance(found, api.Queue):
         yield from _placed_wrong(found.metadata.annotations, OF_QUEUES)
         yield from _quota_faults(found, beside)
-        yield from due_faults(found, beside)
+        yield from deserved_faults(found, beside)
         return
     pods = list(pods_in(found))
     if not pods and not isinstance(found, api.PodGroup):
@@ -83,7 +83,7 @@ def validate(found: api.ApiObject, beside: Surroundings) -> Faults:
 
 
 def _placed_wrong(annotations: Mapping[str, str], read_here: tuple[str, ...]) -> Faults:
-    """Yield annotations of cards that nobody reads: of an unknown name, or on a kind that they do not belong to."""
+    """Yield annotations of cards that are not read, as their name is unknown or the kind is wrong."""
     for key in annotations:
         if key.startswith(_PREFIXES) and key not in read_here:
             path = f"metadata.annotations[{shortened(key)}]"
@@ -155,7 +155,7 @@ def _request_faults(found: api.ApiObject, beside: Surroundings) -> Faults:
 
 
 def _quotas_for(found: api.ApiObject, beside: Surroundings) -> tuple[str, Mapping[str, int]] | None:
-    """The queue that a PodGroup or Job is put into and its quotas, when that Queue is beside it."""
+    """Return the queue of a PodGroup or Job and its quotas, or None if the Queue is not among the given objects."""
     if not isinstance(found, api.PodGroup | api.Job):
         return None
     name = found.spec.queue or "default"
@@ -190,7 +190,7 @@ def _pod_faults(pod: PodIn, beside: Surroundings) -> Faults:
 
 
 def _device_faults(pod: PodIn, names: Names, beside: Surroundings) -> Faults:
-    """Yield what is wrong with the resources that a list of cards stands for, and with what the pod asks of them."""
+    """Yield faults of the resources of a list of cards, and of the pod's request of them."""
     stock = beside.derived(_stock)
     offered = {name: stock.resources[name] for name in names if name in stock.resources}
     if len(set(offered.values())) > 1:
@@ -212,7 +212,7 @@ def _differ(told: Mapping[str, str | None]) -> bool:
 
 
 def _asked_faults(asked: frozenset[str] | None, card: str, resource: str | None) -> Faults:
-    """Yield that a pod does not ask for the resource of its card, which nobody may know (None)."""
+    """Yield that a pod does not ask for the resource of its card, which may be unknown (None)."""
     if asked is None:
         return
     if resource is not None and resource not in asked:
@@ -224,7 +224,10 @@ def _asked_faults(asked: frozenset[str] | None, card: str, resource: str | None)
 
 
 def _asked_devices(spec: api.PodSpec) -> frozenset[str] | None:
-    """The extended resources that a pod asks for; None when its quantities cannot be read, which others report."""
+    """Return the extended resources that a pod asks for.
+
+    None when its quantities cannot be read, which others report.
+    """
     try:
         request = of_pod(api.Pod(spec=spec)).request
     except FieldError:
@@ -240,17 +243,17 @@ def _stock(beside: Surroundings) -> CardInventory:
 
 
 def _mapping(beside: Surroundings) -> CardMapping:
-    """The mapping in force, none where nobody knows."""
+    """Return the mapping in force, none where that is not known."""
     return mapping_of(beside.arguments_of(NAME)) if beside.arguments_of is not None else UNMAPPED
 
 
 def _may_be_mapped(beside: Surroundings) -> bool:
-    """Whether a configuration that nobody knows may name cards: there are resources that have no name without it."""
+    """True if an unknown configuration may name cards: there are resources that have no name without it."""
     return beside.arguments_of is None and beside.derived(_stock).has_unnamed
 
 
 def _unknown(path: str, names: Names, beside: Surroundings) -> Faults:
-    """Yield each name that no Node offers, with what may have been meant; nothing is known when there are no Nodes."""
+    """Yield each name that no Node offers, with what may have been meant. Nothing is known when there are no Nodes."""
     if not beside.of(api.Node) or _may_be_mapped(beside):
         return
     stock = beside.derived(_stock)

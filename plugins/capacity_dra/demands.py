@@ -1,4 +1,4 @@
-"""What a job needs of devices at least: the smallest number of its pods that it starts with, claim by claim."""
+"""The minimum of devices that a job needs to start, claim by claim."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from volsched.plugin.devices import Amount, Amounts, Uses, announced_by, from_de
 from volsched.plugin.quota import total_of
 
 ClaimAmounts = dict[str, Amounts]
-"""What claims count for, by key; one that is to be made from a template has a key of its own for each pod."""
+"""What claims count for, by key. One that is to be made from a template has a key of its own for each pod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +86,8 @@ class DeviceDemands:
 
         Of missing pods that may be of several roles counts what these have in common.
         """
-        told = announced_by(job.spec.annotations)
-        uses = [told.of_role(role) for role in roles]
+        announced = announced_by(job.spec.annotations)
+        uses = [announced.of_role(role) for role in roles]
         missing = max(0, least - len(members)) if any(uses) else 0
         if not missing:
             return _RoleMinimum(members, least, 0, {}, {})
@@ -98,7 +98,7 @@ class DeviceDemands:
         )
 
     def sources(self, job: JobInfo) -> MinimumSources:
-        """Return what a job's minimum is made from: while none of it changes, nor the job, the minimum does not."""
+        """Return the sources of a job's minimum. It changes only with them, or with the job."""
         announced = [use for uses in announced_by(job.spec.annotations).roles.values() for use in uses]
         claims = {f"{job.namespace}/{use.claim}" for use in announced if use.claim}
         uses, resources = {*announced}, {*(job.spec.min_resources or ())}
@@ -131,7 +131,7 @@ def _groups(job: JobInfo) -> Iterator[tuple[tuple[str, ...], list[str], int]]:
 
 
 def _own(part: _RoleMinimum, wanted: Mapping[str, ClaimAmounts], users: Counter[str]) -> list[dict[Amount, Fraction]]:
-    """Return what each pod of a role uses alone; those that are missing come last, all together."""
+    """Return what each pod of a role uses alone. Those that are missing come last, all together."""
     own = [total_of(v for k, v in wanted.get(uid, {}).items() if users[k] == 1) for uid in part.members]
     if not part.missing:
         return own

@@ -18,7 +18,7 @@ DRA: Final = "spec.dra"
 class ClaimLimits:
     """Read once for each version of a queue; ``checks_ancestors``: the queues above a queue limit it, too.
 
-    ``due_amounts`` names all that any queue deserves.
+    ``deserved_amounts`` names all that any queue deserves.
     """
 
     def __init__(self, cluster: Cluster, arguments: CapacityDRAArguments) -> None:
@@ -26,18 +26,18 @@ class ClaimLimits:
         self._arguments = arguments
         self.tree = QueueTree(cluster)
         self.checks_ancestors = False
-        self.due_amounts: dict[Amount, None] = {}
+        self.deserved_amounts: dict[Amount, None] = {}
         self._quotas: dict[str, tuple[object, Quota]] = {}
         self._reported: dict[str, tuple[str, ...]] = {}
         self._guarantees = self._make_guarantees()
         self._known: dict[str, Amounts] = {}
 
     def open(self, *, above: bool) -> Iterator[tuple[QueueInfo, str]]:
-        """Begin a session, in which queues above may count; yield what is wrong with queues and was not reported."""
+        """Begin a session, in which queues above may count. Yield what is wrong with queues and was not reported."""
         self.checks_ancestors = above
         self._guarantees = self._make_guarantees()
         self._known.clear()
-        self.due_amounts = {key: None for name in self._cluster.queues for key in self.of(name).due}
+        self.deserved_amounts = {key: None for name in self._cluster.queues for key in self.of(name).deserved_share}
         about_all = self._about_all_queues()
         for name in [name for name in self._quotas if name not in self._cluster.queues]:
             del self._quotas[name]
@@ -75,7 +75,7 @@ class ClaimLimits:
         return known[1]
 
     def has_children(self, queue: str) -> bool:
-        """Whether queues are below this one, which then takes no work itself."""
+        """True if queues are below this one, which then takes no work itself."""
         return self.checks_ancestors and self.tree.is_parent(queue)
 
     def levels(self, queue: str) -> tuple[str, ...]:
@@ -106,12 +106,12 @@ class ClaimLimits:
         return left_by(kept, lambda key: [most for level in above if (most := self.limit(key, level)) is not None])
 
     def limit(self, key: Amount, level: str) -> Fraction | None:
-        """Return the most that a queue may hold of an amount, less the guarantees of others; None without limit."""
+        """Return the most that a queue may hold of an amount, less the guarantees of others, or None without limit."""
         own, left = self.own_limit(key, self.of(level)), self._left(level).get(key)
         return left if own is None else own if left is None else min(own, left)
 
     def own_limit(self, key: Amount, quota: Quota) -> Fraction | None:
-        """Return the most that a queue's own quota lets it hold of an amount; None without limit."""
+        """Return the most that a queue's own quota lets it hold of an amount, or None without limit."""
         listed = key.device_class in quota.classes
         if key.dimension != COUNT and not self._arguments.dimensions:
             return None

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
 from plugins.capacity_dra.arguments import SCHEMA, CapacityDRAArguments
+from plugins.capacity_dra.device_quotas import DeviceQuotaRules
 from plugins.capacity_dra.refusals import NAME
 from plugins.capacity_dra.report import DeviceReport
-from plugins.capacity_dra.rules import DeviceQuotaRules
 from volsched.model.annotations import LAST_APPLIED
 from volsched.model.dra.announced import ANNOTATION
 from volsched.plugin import Argument, Registrar
@@ -22,7 +22,7 @@ DEVICE_KINDS: Final = ("DeviceClass", "ResourceSlice", "ResourceClaimTemplate", 
 
 
 class CapacityDRAPlugin:
-    """Registers the rules; what they read follows the cluster from one session to the next."""
+    """Registers the rules of capacity-dra. Their accounts persist between sessions."""
 
     name: ClassVar[str] = NAME
     GROUP_ANNOTATIONS: ClassVar[tuple[str, ...]] = (ANNOTATION,)
@@ -37,7 +37,7 @@ class CapacityDRAPlugin:
         """Register everything, and report what is wrong with queues."""
         if self._arguments.enabled:
             rules = registrar.account(f"{NAME}.quotas", lambda cluster: DeviceQuotaRules(cluster, self._arguments))
-            registrar.account(f"{NAME}.ledger", lambda _: rules.usage).catch_up()
+            registrar.account(f"{NAME}.ledger", lambda _: rules.usage)
             registrar.account(f"{NAME}.reserved", lambda _: rules.reservations)
             report = registrar.account(f"{NAME}.report", lambda cluster: DeviceReport(cluster, rules))
             rules.open(registrar.session, above=registrar.checks_ancestors)

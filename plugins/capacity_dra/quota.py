@@ -3,7 +3,7 @@
 An amount is named by (class, dimension); the dimension "" is the number of devices. What is not named is not limited.
 ``spec.dra.capability.<class>`` has a ``count`` and, under ``capacity``, sums over all devices by dimension;
 ``spec.capability`` may have ``deviceclass/<class>`` and ``<dimension>.deviceclass/<class>`` for the same. Where both
-name one, the smaller counts. Zero forbids. What cannot be read counts as zero, and is told.
+name one, the smaller counts. Zero forbids. What cannot be read counts as zero, and is reported.
 """
 
 from __future__ import annotations
@@ -46,10 +46,15 @@ class Quota:
         return {amount.device_class for amount in self.limits}
 
     @property
-    def due(self) -> Amounts:
+    def deserved_share(self) -> Amounts:
         """What it deserves: never less than its guarantee, and not more than its limit."""
-        due = {key: max(self.deserved.get(key, ZERO), self.guarantee.get(key, ZERO)) for key in self._named_amounts}
-        return {key: min(amount, self.limits.get(named_as(key, self.limits), amount)) for key, amount in due.items()}
+        deserved_share = {
+            key: max(self.deserved.get(key, ZERO), self.guarantee.get(key, ZERO)) for key in self._named_amounts
+        }
+        return {
+            key: min(amount, self.limits.get(named_as(key, self.limits), amount))
+            for key, amount in deserved_share.items()
+        }
 
     @property
     def _named_amounts(self) -> dict[Amount, None]:
@@ -122,7 +127,7 @@ def _block(block: Any, path: str, faults: list[str]) -> dict[Amount, Fraction]:
 
 
 def _entry(name: str, entry: Mapping[str, Any], path: str, faults: list[str]) -> Iterator[tuple[Amount, Fraction]]:
-    """Yield the limits of one class; a count that is missing limits nothing beside a capacity, and alone forbids."""
+    """Yield the limits of one class. A count that is missing limits nothing beside a capacity, and alone forbids."""
     faults.extend(_unknown(entry, ("count", "capacity"), path))
     capacity = entry.get("capacity")
     dimensions = capacity if isinstance(capacity, Mapping) else {}
@@ -150,7 +155,7 @@ def _read(text: Any, path: str, faults: list[str]) -> Fraction:
 
 
 def _whole(count: Fraction, path: str, faults: list[str]) -> Fraction:
-    """Return a number of devices; half a device is no number."""
+    """Return a number of devices. Half a device is no number."""
     if count.denominator == 1:
         return count
     faults.append(f"{path}: {in_words(count)} is not a whole number; it counts as 0")
@@ -158,7 +163,7 @@ def _whole(count: Fraction, path: str, faults: list[str]) -> Fraction:
 
 
 def _flat(listed: Mapping[str, int], path: str, faults: list[str]) -> dict[Amount, Fraction]:
-    """Return the flat keys of a list of amounts, which are in thousandths; a count is rounded up.
+    """Return the flat keys of a list of amounts, which are in thousandths. A count is rounded up.
 
     An amount that cannot be read, or is negative, is 0 by now and was told: that is so for every list of resources.
     """

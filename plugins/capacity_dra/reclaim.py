@@ -1,6 +1,6 @@
-"""What queues hold and deserve of devices, as the rule of elastic quotas asks it (``volsched.quota.reclaim``).
+"""Allocated and deserved devices of queues, for ``volsched.quota.reclaim``.
 
-A claim that several pods use is given back by the last of them only, in a queue and for all.
+A claim that several pods use is freed with the last of them, in a queue and in the cluster.
 """
 
 from __future__ import annotations
@@ -37,33 +37,32 @@ class DeviceReclaimView:
 
     def allocated(self, queue: str, key: Amount) -> Fraction:
         """Return how much of something a queue holds, under whichever name."""
-        due = self._limits.of(queue).due
-        held = as_named(self._usage.account(queue).used, due)
-        return held.get(named_as(key, due), Fraction(0))
+        deserved_share = self._limits.of(queue).deserved_share
+        held = as_named(self._usage.account(queue).used, deserved_share)
+        return held.get(named_as(key, deserved_share), Fraction(0))
 
     def deserved(self, queue: str, key: Amount) -> Fraction | None:
         """Return how much of something a queue deserves."""
-        due = self._limits.of(queue).due
-        return due.get(named_as(key, due))
+        deserved_share = self._limits.of(queue).deserved_share
+        return deserved_share.get(named_as(key, deserved_share))
 
     def requested(self, task: TaskInfo) -> Amounts:
         """Return what a task's claims would count for in its queue, those left out that are used there already."""
         if not self._usage.concerns(task):
             return {}
-        self._usage.catch_up()
         users = self._usage.account(task.queue).users
         asked = total_of(amounts for key, amounts in self._demands.of_task(task).items() if key not in users)
         return {key: amount for key, amount in self._limits.counted(asked).items() if amount}
 
     def holds(self, victim: TaskInfo, task: TaskInfo) -> Amounts:
-        """Return what a pod and all that go with it would give back for everybody."""
+        """Return the amounts that the cluster regains if a pod and all that leave with it are evicted."""
         return self._charges(key for key, count in self._uses(departing(victim)) if self._usage.users(key) <= count)
 
     def frees(self, queue: str, victims: Sequence[TaskInfo], task: TaskInfo) -> Amounts:
         """Return what a queue would hold less without victims."""
         users = self._usage.account(queue).users
         given = self._charges(key for key, count in self._uses(victims, queue) if users[key] <= count)
-        return as_named(given, self._limits.of(queue).due)
+        return as_named(given, self._limits.of(queue).deserved_share)
 
     def _uses(self, victims: Iterable[TaskInfo], queue: str | None = None) -> Iterable[tuple[str, int]]:
         """Return the claims that victims use, those that count in a queue, and how many of them use each."""

@@ -6,8 +6,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from fractions import Fraction
 from typing import Final
 
+from plugins.capacity_dra.device_quotas import DeviceQuotaRules
 from plugins.capacity_dra.quota import Quota, as_named
-from plugins.capacity_dra.rules import DeviceQuotaRules
 from plugins.capacity_dra.suggestions import raised
 from volsched.plugin import Cluster, JobInfo, Numbers, QueueAmounts, QueueInfo, Report, Series, Verdict, as_float
 from volsched.plugin.devices import COUNT, Amount, Amounts, device_holdings, milli, named_as
@@ -61,7 +61,6 @@ class DeviceReport:
 
     def consumers(self, job: JobInfo, refusal: Verdict) -> Iterable[Consumer]:
         """Return what jobs of the queue that refused, in a hierarchy of those below it, hold of what is short."""
-        self._usage.catch_up()
         queues = sharing_limit(self._cluster, job, refusal, in_tree=self._limits.checks_ancestors)
         short = {item.resource for item in refusal.shortfalls}
         limited = self._limits.limited(refusal.queue or job.queue)
@@ -69,7 +68,6 @@ class DeviceReport:
 
     def suggestions(self, job: JobInfo) -> Iterator[Suggestion]:
         """Yield a larger quota of what a job wants, of its queue and of those above that limit it."""
-        self._usage.catch_up()
         claims = {
             key: found for task in job.waiting.values() for key, found in self._rules.demands.of_task(task).items()
         }
@@ -81,7 +79,6 @@ class DeviceReport:
 
     def amounts(self, queue: QueueInfo) -> QueueAmounts:
         """Return what a queue's own pods hold and have reserved, and what the queue may hold."""
-        self._usage.catch_up()
         held = dict(self._usage.account(queue.name).used)
         for child in self._limits.tree.below(queue.name):
             for key, amount in self._usage.account(child).used.items():
@@ -92,31 +89,30 @@ class DeviceReport:
 
     def table(self) -> QuotaTable:
         """Return what queues may hold, hold, have reserved and have left of each class and dimension."""
-        self._usage.catch_up()
         rows = [row for name in sorted(self._cluster.queues) for row in self._rows(name)]
         figures = ("quota", "deserved", "guarantee", "used", "reserved", "reclaimable", "headroom")
         return QuotaTable("devices", "Devices", ("queue", "deviceClass", "dimension"), figures, rows)
 
     def _rows(self, queue: str) -> Iterator[QuotaRow]:
-        quota, reclaimable = self._limits.of(queue), self._beyond_due(queue)
+        quota, reclaimable = self._limits.of(queue), self._beyond_deserved(queue)
         held = as_named(self._usage.account(queue).used, quota.limits)
         reserved = as_named(self._rules.reserved(queue), quota.limits)
-        for key in sorted(self._limits.counted({**quota.limits, **quota.due, **held, **reserved})):
+        for key in sorted(self._limits.counted({**quota.limits, **quota.deserved_share, **held, **reserved})):
             left = [rest for level in self._limits.levels(queue) if (rest := self._rest(level, key)) is not None]
             figures = {
                 "quota": self._limits.own_limit(key, quota),
-                "deserved": quota.due.get(key),
+                "deserved": quota.deserved_share.get(key),
                 "guarantee": quota.guarantee.get(key),
                 "used": held.get(key, Fraction(0)),
                 "reserved": reserved.get(key, Fraction(0)),
-                "reclaimable": reclaimable.get(key, Fraction(0) if key in quota.due else None),
+                "reclaimable": reclaimable.get(key, Fraction(0) if key in quota.deserved_share else None),
                 "headroom": min(left, default=None),
             }
             shown = {name: None if amount is None else _value(key, amount) for name, amount in figures.items()}
             yield QuotaRow((queue, key.device_class, key.dimension or "count"), shown)
 
     def _rest(self, level: str, key: Amount) -> Fraction | None:
-        """Return how much more of an amount a queue may have; None without limit."""
+        """Return how much more of an amount a queue may have, or None without limit."""
         limited = self._limits.limited(level)
         named = named_as(key, limited)
         limit = self._limits.limit(named, level)
@@ -134,7 +130,6 @@ class DeviceReport:
 
     def allocations(self) -> Numbers:
         """Return what all queues hold, and zero for what they may hold."""
-        self._usage.catch_up()
         state = (self._usage.version, tuple(self._cluster.queues))
         return self._numbers("allocated", state, self._held)
 
@@ -143,12 +138,11 @@ class DeviceReport:
 
     def reclaimable(self) -> Numbers:
         """Return what others could reclaim in all queues, where any states what it deserves."""
-        self._usage.catch_up()
         state = (self._usage.version, tuple((name, queue.version) for name, queue in self._cluster.queues.items()))
-        return self._numbers("reclaimable", state, self._beyond_due)
+        return self._numbers("reclaimable", state, self._beyond_deserved)
 
-    def _beyond_due(self, queue: str) -> Amounts:
-        return reclaimable_of(self._cluster, self._rules.view, queue, self._limits.due_amounts)
+    def _beyond_deserved(self, queue: str) -> Amounts:
+        return reclaimable_of(self._cluster, self._rules.view, queue, self._limits.deserved_amounts)
 
     def inqueue(self) -> Numbers:
         """Return what is reserved in all queues."""

@@ -1,4 +1,4 @@
-"""What admitted jobs may still take to start, added up queue by queue; kept job by job, as things change.
+"""The amounts that admitted jobs may still take to start, summed by queue.
 
 In a queue, and in each queue above it, a job reserves what its smallest number of pods takes beside the claims that
 are used there already (``DeviceDemands.minimum``). It is counted again when the figures are next read, if it changed
@@ -23,7 +23,7 @@ class Reserved:
     """The sums of one queue, without zeros.
 
     ``own``: of the jobs in it; ``below``: of those and of the jobs in all queues below it; ``shown``: of the jobs in
-    it, each beside what it holds itself, whoever else uses a claim. ``jobs``: how many are counted.
+    it, each beside what it holds itself, even if others use a claim, too. ``jobs``: how many are counted.
     """
 
     jobs: int = 0
@@ -54,8 +54,8 @@ class Reservations(JobSums):
         self._by_template: dict[str, dict[str, None]] = {}
         self._offered: dict[str, bool] = {}
         self._templates_read = cluster.devices.template_log.end
-        self._era = -1
-        usage.turned = self._claim_turned
+        self._generation = -1
+        usage.on_claim_changed = self._on_claim_changed
 
     def of(self, queue: str) -> Reserved:
         """Return the sums of a queue."""
@@ -78,7 +78,7 @@ class Reservations(JobSums):
         if gone or job.phase == INQUEUE or job.key in self._shares:
             super().job_changed(job, gone=gone)
 
-    def _claim_turned(self, key: str) -> None:
+    def _on_claim_changed(self, key: str) -> None:
         """Have those jobs counted again whose minimum has a claim in it, or will: the one that was made for a pod."""
         self._note(self._by_claim.get(key, {}))
         claim = self._cluster.devices.claims.get(key)
@@ -93,9 +93,8 @@ class Reservations(JobSums):
 
     def refresh(self) -> None:
         """Count those jobs again that something changed for."""
-        self._usage.catch_up()
         self._hear_templates()
-        if self._era != self._usage.era or any(
+        if self._generation != self._usage.generation or any(
             self._usage.is_offered(resource) != offered for resource, offered in self._offered.items()
         ):
             self._begin_anew()
@@ -110,7 +109,7 @@ class Reservations(JobSums):
 
     def _begin_anew(self) -> None:
         """Have all admitted jobs counted: queues moved, classes changed, or nodes offer something first, or last."""
-        self._era = self._usage.era
+        self._generation = self._usage.generation
         self.version += 1
         for kept in (self._queues, self._shares, self._by_claim, self._by_template, self._offered):
             kept.clear()
@@ -143,7 +142,7 @@ class Reservations(JobSums):
         return _ReservedShare(levels, job.queue, beside(self._usage.held_by(job)), sources)
 
     def add(self, key: str, share: _ReservedShare, by: int) -> None:
-        """Add what a job reserves, or take it off; note which changes it is to be counted again for."""
+        """Add what a job reserves, or take it off. Note which changes it is to be counted again for."""
         for index, sources in ((self._by_claim, share.sources.claims), (self._by_template, share.sources.templates)):
             _note_in(index, sources, key) if by > 0 else _strike(index, sources, key)
         for name, amounts in share.levels.items():

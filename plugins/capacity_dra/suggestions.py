@@ -69,7 +69,7 @@ def _with_entry(block: Any, device_class: str, entry: Mapping[str, Any]) -> dict
 
 
 def _number(text: Any) -> Fraction:
-    """Return a quantity; what cannot be read counts as 0 in quotas, too."""
+    """Return a quantity. What cannot be read counts as 0 in quotas, too."""
     try:
         return parse(text)
     except QuantityError:

@@ -1,4 +1,4 @@
-"""What queues hold of devices, as quotas of devices count it, and whether a job is about to hold some.
+"""The devices of queues as quotas count them, and whether a job will hold some.
 
 A pod counts from the moment a node is chosen for it (promised room included) until it is evicted, finishes or is
 undone; one whose gate was lifted counts from then on. Until devices are chosen for its extended resources they count as
@@ -22,27 +22,27 @@ from volsched.plugin.devices import (
 
 
 class ClaimUsage(DeviceAccounts):
-    """Follows the cluster. Ask ``catch_up`` before reading, so that changes of claims are in."""
+    """The devices that the pods of queues hold, lifted gates included. Each answer is up to date."""
 
     def __init__(self, cluster: Cluster, *, with_admin: bool) -> None:
         self._ungated: dict[str, TaskInfo] = {}
         """Pods that count and have no node, by the key of the claim for extended resources that is not made yet."""
         self._offered: dict[str, bool] = {}
-        """Whether nodes offer what such pods ask for themselves, as it was when they were counted."""
+        """Return whether nodes offer what such pods ask for themselves, as it was when they were counted."""
         super().__init__(cluster, counts=IS_CHOSEN, with_admin=with_admin)
 
     def task_ungated(self, task: TaskInfo, *, counts: bool) -> None:
         """Charge a pod whose gate was lifted, and that has no node yet, and uncharge it."""
         if not counts:
             self._uncharge_pod(task.uid)
-        elif task.uid not in self.pod_charges and self._is_due(task):
+        elif task.uid not in self._pod_charges and self._is_due(task):
             self._charge_pod(task)
 
-    def catch_up(self) -> None:
-        """Take in what became of queues, claims and what nodes offer."""
+    def _refresh(self) -> None:
+        """Take in changes of queues, claims and of what nodes offer."""
         if any(self.is_offered(resource) != offered for resource, offered in self._offered.items()):
             self._rebuild()
-        super().catch_up()
+        super()._refresh()
 
     def _rebuild(self) -> None:
         self._ungated.clear()
@@ -84,7 +84,7 @@ class ClaimUsage(DeviceAccounts):
         return super()._is_due(task) or (waits and self.concerns(task))
 
     def awaits_devices(self, job: JobInfo) -> bool:
-        """Return whether any pod of a job wants devices, as far as pods are there or its PodGroup tells of them."""
+        """Return whether a job wants devices, by its pods or by the annotation of its PodGroup."""
         return (
             any(self.concerns(task) for task in job.tasks.values())
             or bool(announced_by(job.spec.annotations).roles)

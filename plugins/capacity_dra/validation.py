@@ -28,11 +28,11 @@ def validate(found: api.ApiObject, beside: Surroundings) -> Faults:
         yield make(field.rstrip(":"), INVALID, message)
     if found.spec.dra is not None:
         children = [other for other in beside.queues.values() if other.spec.parent == found.metadata.name]
-        yield from _due_faults(quota, [_quota_of(child) for child in children])
+        yield from _deserved_faults(quota, [_quota_of(child) for child in children])
 
 
-def _due_faults(quota: Quota, children: list[Quota]) -> Faults:
-    """Yield what of a guarantee or of what is deserved is more than it can be; flat keys are looked at elsewhere."""
+def _deserved_faults(quota: Quota, children: list[Quota]) -> Faults:
+    """Yield what of a guarantee or of what is deserved is more than it can be. Flat keys are looked at elsewhere."""
     yield from _at_most("guarantee", quota.guarantee, "deserved", quota.deserved)
     yield from _at_most("guarantee", quota.guarantee, "capability", quota.limits)
     yield from _at_most("deserved", quota.deserved, "capability", quota.limits)

@@ -106,7 +106,7 @@ class NodeBudgets(Observer):
         self._note(node)
 
     def node_changed(self, node: NodeInfo, before: NodeProperties | None) -> None:
-        """Read a node's quotas again; new faults of its annotations are reported."""
+        """Read a node's quotas again. New faults of its annotations are reported."""
         is_gpu = is_gpu_node(node, self._arguments.devices, self._cluster.columns.names)
         if not is_gpu and node.name not in self.accounts:
             return
@@ -147,7 +147,7 @@ class NodeBudgets(Observer):
     # -- questions ----------------------------------------------------------------------------------------------------
 
     def of(self, node: NodeInfo) -> NodeAccount | None:
-        """Return the account of a GPU node; None for another node."""
+        """Return the account of a GPU node, or None for another node."""
         account = self.accounts.get(node.name)
         return account if account is not None and account.amounts else None
 
@@ -222,7 +222,7 @@ class BudgetTable:
     layout: int = -1
 
     def refresh(self, cluster: Cluster, budgets: NodeBudgets) -> None:
-        """Copy what changed; everything when rows were numbered again."""
+        """Copy what changed. Everything when rows were numbered again."""
         nodes: Iterable[NodeInfo] = self.changed.values()
         if self.layout != cluster.clocks.layout_generation:
             shape = (self.width, len(cluster.rows))

@@ -58,7 +58,7 @@ class CrossQuotaPlugin:
                 consumers=explainer.holders,
                 suggestions=explainer.suggestions,
             ),
-            SessionClose(partial(_tell, registrar.session, budgets)),
+            SessionClose(partial(_report, registrar.session, budgets)),
         )
 
     def _accounts(self, registrar: Registrar) -> tuple[NodeBudgets, QuotaScore, QuotaSeries]:
@@ -69,7 +69,7 @@ class CrossQuotaPlugin:
         return budgets, score, figures
 
 
-def _tell(session: Session, budgets: NodeBudgets) -> None:
+def _report(session: Session, budgets: NodeBudgets) -> None:
     """Record Events on nodes whose annotations cannot be read, or are hardly meant."""
     for node, quota in budgets.take_unreported():
         for fault in quota.faults:

@@ -11,7 +11,7 @@ Amounts: TypeAlias = tuple[int, ...]
 """One for each resource that has a quota, in their order, in the resource's unit."""
 
 NEGLIGIBLE = 10
-"""Thousandths of a device up to which a pod requests none, as in Volcano; the API server takes whole ones only."""
+"""Thousandths of a device up to which a pod requests none, as in Volcano. The API server takes whole ones only."""
 
 NEVER_DEVICES = ("cpu", "memory")
 """Every pod requests these, so they do not distinguish pods."""
@@ -37,7 +37,7 @@ class CpuPods:
         return self.selects_all or self._selector.matches(task.spec.labels)
 
     def request(self, template: PodTemplate) -> Amounts | None:
-        """Return what a CPU pod of this template asks for; None when its pods are no CPU pods.
+        """Return what a CPU pod of this template asks for, or None when its pods are no CPU pods.
 
         A template's request covers init containers, sidecars and overhead; a pod takes one of ``pods``.
         """

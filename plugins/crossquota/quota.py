@@ -1,4 +1,6 @@
-"""How much of a resource CPU pods may hold on a node: the first of five places that states something.
+"""The quota of CPU pods on a node, for one resource.
+
+The first of five sources with a value counts:
 
     1  the node's annotation  volcano.sh/crossquota-<resource>             an amount
     2  the node's annotation  volcano.sh/crossquota-percentage-<resource>  a part of what is allocatable there
@@ -123,7 +125,7 @@ def field_of(key: str) -> str:
 
 
 def _annotated(node: NodeInfo, resource: str, whole: int, faults: list[str]) -> tuple[int, str] | None:
-    """Return what the annotations state and which of them does; what cannot be read is noted."""
+    """Return what the annotations state and which of them does. What cannot be read is noted."""
     if not has_annotations(resource):
         return None
     absolute, relative = ANNOTATION + resource, PERCENTAGE_ANNOTATION + resource

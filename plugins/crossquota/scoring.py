@@ -32,7 +32,7 @@ Scored = tuple[PodTemplate, tuple[Part, ...], float, bool]
 
 
 class QuotaScore:
-    """Scores nodes for CPU pods; what it needs of a template is worked out once."""
+    """Scores nodes for CPU pods. What it needs of a template is worked out once."""
 
     def __init__(self, arguments: CrossQuotaArguments, budgets: NodeBudgets) -> None:
         self._scale = arguments.scale
@@ -79,7 +79,7 @@ class QuotaScore:
         return found
 
     def _of(self, template: PodTemplate) -> Scored | None:
-        """Return what counts of a template; None when its pods are no CPU pods."""
+        """Return what counts of a template, or None when its pods are no CPU pods."""
         found = self._known.get(template.id)
         if found is None or found[0] is not template:
             request = self._budgets.pods.request(template)
@@ -96,5 +96,5 @@ class QuotaScore:
 
 
 def spreads(template: PodTemplate) -> bool:
-    """True if a pod wants least-allocated; any other value, or none, is most-allocated."""
+    """True if a pod wants least-allocated. Any other value, or none, is most-allocated."""
     return template.annotations.get(STRATEGY) == LEAST_ALLOCATED

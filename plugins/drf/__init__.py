@@ -1,1 +1,1 @@
-"""Whoever holds the smallest share of what it needs most goes first."""
+"""The job with the smallest dominant share goes first."""

@@ -62,14 +62,14 @@ class State(NamedTuple):
         return cls(parts, max(parts.values(), default=0.0), weight, is_saturated)
 
 
-class Others(NamedTuple):
-    """Some queues right below one: the least share over weight among them, and their parts over their shares."""
+class SiblingTotals(NamedTuple):
+    """Totals of sibling queues: the least share over weight, and the sums of part x weight / share."""
 
     least: float
     parts: Parts
 
     @classmethod
-    def of(cls, states: Iterable[State]) -> Others:
+    def of(cls, states: Iterable[State]) -> SiblingTotals:
         """Add up those that hold anything."""
         holding = [state for state in states if state.share > 0]
         least = min((state.share / state.weight for state in holding), default=math.inf)
@@ -88,7 +88,7 @@ class Others(NamedTuple):
 
 
 def counted(states: Sequence[State]) -> Sequence[State]:
-    """Return those of queues side by side that are not saturated; where all are, all of them."""
+    """Return those of queues side by side that are not saturated. Where all are, all of them."""
     return [state for state in states if not state.is_saturated] or states
 
 
@@ -155,7 +155,7 @@ class TreeShares(LeafQueues):
         return order_in_tree(self._cluster.queues, self._places.way_down, place)
 
     def is_parent(self, queue: str) -> bool:
-        """Whether a queue has others below it, and so takes no work itself."""
+        """True if a queue has others below it, and so takes no work itself."""
         return bool(self.below(queue))
 
     def victims(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
@@ -177,7 +177,7 @@ class TreeShares(LeafQueues):
     # -- over time ----------------------------------------------------------------------------------------------------
 
     def past_use(self, half_life: float) -> PastUse:
-        """Return an account of what queues, with those below them, hold over time; ``half_life`` is in seconds."""
+        """Return an account of what queues, with those below them, hold over time. ``half_life`` is in seconds."""
         usage, places, queues = self._usage, self._places, self._cluster.queues
         return PastUse(
             self._cluster,
@@ -250,10 +250,10 @@ class TreeShares(LeafQueues):
         if not below:
             return State.of(self.parts(self.held(name)), weight, is_saturated=self._is_saturated(name))
         is_saturated = all(state.is_saturated for state in below)
-        return State.of(Others.of(counted(below)).rescaled(), weight, is_saturated=is_saturated)
+        return State.of(SiblingTotals.of(counted(below)).rescaled(), weight, is_saturated=is_saturated)
 
     def _is_saturated(self, queue: str) -> bool:
-        """Whether no pod of a queue waits but such as ask for something that is used up, or that no node has."""
+        """True if all waiting pods of a queue request something that is used up, or that no node has."""
         return not any(kind <= self._known and kind.isdisjoint(self._used_up) for kind in self._asking.kinds(queue))
 
 
@@ -265,7 +265,7 @@ class _Moves:
         self._before = states
         self._now: dict[str, State] = {}
         self._left: dict[str, dict[str, int]] = {}
-        self._others: dict[tuple[str, str], Others] = {}
+        self._others: dict[tuple[str, str], SiblingTotals] = {}
 
     def takes(self, task: TaskInfo, mine: Sequence[str], victim: TaskInfo, theirs: Sequence[str]) -> bool:
         """Have a victim go if the last of a task's levels still has less than the last of the victim's then."""
@@ -302,12 +302,14 @@ class _Moves:
     def _state(self, queue: str) -> State:
         return self._now.get(queue) or self._before[queue]
 
-    def _beside(self, above: str, queue: str) -> Others:
+    def _beside(self, above: str, queue: str) -> SiblingTotals:
         """Return the queues right below one, without one of them."""
         found = self._others.get((above, queue))
         if found is None:
             below = {name: self._state(name) for name in self._shares.below(above)}
             all_are = all(state.is_saturated for state in below.values())
-            found = Others.of(s for name, s in below.items() if name != queue and (all_are or not s.is_saturated))
+            found = SiblingTotals.of(
+                s for name, s in below.items() if name != queue and (all_are or not s.is_saturated)
+            )
             self._others[above, queue] = found
         return found

@@ -40,7 +40,7 @@ class Way:
 
 
 def way_of(name: str, annotations: Mapping[str, str]) -> Way:
-    """Return what a queue's annotations state; what cannot be read is left out and named in ``errors``."""
+    """Return what a queue's annotations state. What cannot be read is left out and named in ``errors``."""
     text = annotations.get(HIERARCHY, "").strip()
     if not text:
         stray = WEIGHTS in annotations
@@ -134,7 +134,7 @@ def differs(text: str, place: Sequence[str], parent: str) -> Iterator[FieldError
 
 
 def _put(name: str, queue: QueueInfo, way: Way, place: list[str], found: Stated) -> Iterator[str]:
-    """Put a queue where its annotation says, with the queues above it that have no object; yield what is wrong."""
+    """Put a queue where its annotation says, with the queues above it that have no object. Yield what is wrong."""
     found.parents[name] = place[-1] if place else ROOT
     found.weights[name] = weight_of(queue) if way.weight is None else way.weight
     above = ROOT

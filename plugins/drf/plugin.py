@@ -132,7 +132,7 @@ class Shares:
         return self._total
 
     def held_by(self, queue: QueueInfo) -> Mapping[str, int]:
-        """What a queue holds and was promised."""
+        """Return what a queue holds and was promised."""
         promised = self._promised_to.get(queue.name)
         return _plus(queue.allocated, promised, 1) if promised else queue.allocated
 

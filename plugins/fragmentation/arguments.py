@@ -52,7 +52,7 @@ def check_arguments(values: Mapping[str, Any]) -> Iterator[ArgumentProblem]:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """The weights of the terms of the score; ``scale`` is points for a card, ``margin`` a fraction."""
+    """The weights of the terms of the score. ``scale``: points per card. ``margin``: a fraction."""
 
     scale: float = 100.0
     balance: float = 3.0

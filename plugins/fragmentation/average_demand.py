@@ -18,7 +18,7 @@ SHARES: Final = 32
 _STEPS: Final = 8
 _STEP_OF_SIZE: Final = 5
 MOST_CARDS: Final = 1_024
-"""Cards of one node at most that are told apart."""
+"""Cards of one node at most that are distinguished."""
 
 
 @dataclass(slots=True)
@@ -76,11 +76,11 @@ class AverageDemand:
     sizes: tuple[tuple[int, int], ...] = ()
 
     def block_losses(self, most: int) -> list[int]:
-        """Return for each number of free cards, in 1/32 of a card, what is in no block: sum of D_n x (F mod n)."""
+        """Return the waste outside blocks for each number of free cards, in 1/32 card: sum of D_n x (F mod n)."""
         return [sum(share * (free % n) for n, share in self.blocks) for free in range(min(most, MOST_CARDS) + 1)]
 
     def part_losses(self) -> list[int]:
-        """Return for each percent free of a card, in 1/32 percent, what is too small: l x sum of P_s with s > l."""
+        """Return the waste of a free part for each percent, in 1/32 percent: l x sum of P_s with s > l."""
         return [free * sum(share for size, share in self.sizes if size > free) for free in range(WHOLE + 1)]
 
     @property

@@ -26,7 +26,7 @@ class Group(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PodCards:
-    """What one pod takes: thousandths of ``cards``, of a core, and bytes; ``parts`` of cards that are told apart.
+    """What one pod takes: thousandths of ``cards``, of a core, and bytes. ``parts`` of cards that are distinguished.
 
     ``amounts``: for each resource that is cards, how much is requested of it, zeros included. ``devices``: what claims
     take of cards that are devices, ``served`` with what a node that leaves these resources to its devices takes.
@@ -93,8 +93,8 @@ class CardRequests:
         amounts = tuple((offer, request.get(names[offer.column], 0)) for offer in self._cluster_cards.all)
         parts = self._parts.wanted(template)
         devices = tuple(part for wanted, count in claimed for part in self._selections.of(wanted).taken(count))
-        blocks, sizes = _told_apart(parts, size_of)
-        for found, more in zip((blocks, sizes), _told_apart(devices, size_below), strict=True):
+        blocks, sizes = _distinguished(parts, size_of)
+        for found, more in zip((blocks, sizes), _distinguished(devices, size_below), strict=True):
             for key, amount in more.items():
                 _add(found, key, amount)
         whole = [amount for offer, amount in amounts if amount and offer.is_whole]
@@ -108,7 +108,7 @@ class CardRequests:
         return PodCards(cards, cpu, memory, parts, amounts, group, blocks, sizes, devices, served)
 
 
-def _told_apart(parts: tuple[PartRequest, ...], size: Callable[[int], int]) -> tuple[dict[int, int], dict[int, int]]:
+def _distinguished(parts: tuple[PartRequest, ...], size: Callable[[int], int]) -> tuple[dict[int, int], dict[int, int]]:
     """Return the whole cards by their number, and the parts by their size, in thousandths of cards."""
     blocks: dict[int, int] = {}
     sizes: dict[int, int] = {}

@@ -46,7 +46,7 @@ class Claims:
         return self.asked(c.spec for c in claims if c is not None and self._devices.allocation_of(c) is None)
 
     def specs(self, task: TaskInfo) -> Iterator[tuple[str, ClaimSpec]]:
-        """Yield the claims of a pod, by keys that are equal for pods which share one; those still to be made, too."""
+        """Yield the claims of a pod by key, also claims still to be made. Pods that share a claim share its key."""
         names = dict(task.spec.claim_names)
         for use, key in task.claims_by_entry():
             claim = self._devices.claims.get(key)
@@ -87,6 +87,6 @@ class Claims:
                 yield Wanted(selectors, ask.capacity), ALL if ask.takes_all else ask.count
 
     def _selectors_of(self, ask: Ask) -> tuple[str, ...] | None:
-        """Return the selectors of a request's class and its own; None while its class is not there."""
+        """Return the selectors of a request's class and its own, or None while its class is not there."""
         found = self._devices.classes.get(ask.device_class)
         return (*found.selectors, *ask.selectors) if found is not None and not found.fault else None

@@ -4,7 +4,7 @@ Whole cards: ``nvidia.com/gpu`` and ``amd.com/gpu``, what a node has a label ``<
 plugin counts as cards, or what the configuration names. Shares: ``nvidia.com/gpu.shared``, of which the label
 ``nvidia.com/gpu.replicas`` says how many one card makes, where nodes differ the fewest; MIG slices,
 ``nvidia.com/mig-<n>g.<memory>``, n of a card's seven parts; and ``mgpu-core``, a hundred to a card, whose cards are
-told apart by the plugin that shares them.
+distinguished by the plugin that shares them.
 """
 
 from __future__ import annotations

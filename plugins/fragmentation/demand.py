@@ -194,7 +194,7 @@ class Demand(Observer):
                 self._count(kind, by)
 
     def _kinds(self, job: JobInfo, with_claims: list[TaskInfo]) -> dict[Kind, int]:
-        """Count the pods of a job that wait or hold a node; those that may not use their queue do not wait."""
+        """Count the pods of a job that wait or hold a node. Those that may not use their queue do not wait."""
         is_barred = job.blocked
         counted = [t for t in job.tasks.values() if not IS_FINISHED[t.status] and not (is_barred and t.node is None)]
         if not with_claims:

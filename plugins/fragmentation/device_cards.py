@@ -185,7 +185,7 @@ class DeviceCards:
             self._count(name)
 
     def _look_at(self, pool: PoolId) -> Iterable[str]:
-        """Read a pool again if its slices are others; return the nodes that have cards of it, or had."""
+        """Read a pool again if its slices are others. Return the nodes that have cards of it, or had."""
         version, known = self._cluster.devices.pool_version(pool), self._pools.get(pool)
         if known is not None and known.version == version:
             return known.cards

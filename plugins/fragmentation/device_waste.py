@@ -1,4 +1,4 @@
-"""What a pod wastes of cards that are devices: worked out once for each state that the cards of a node are in."""
+"""The waste that a pod causes on cards that are devices, computed once for each state of a node's cards."""
 
 from __future__ import annotations
 
@@ -61,4 +61,4 @@ class DeviceWaste:
 
     def _of_state(self, wanted: tuple[PartRequest, ...], state: State) -> OnDevices:
         after = taken(state, wanted) if wanted else state
-        return OnDevices(free_in(state), free_in(after), self._waste.cards_saved(wanted, state) if wanted else 0.0)
+        return OnDevices(free_in(state), free_in(after), self._waste.waste_saved(wanted, state) if wanted else 0.0)

@@ -24,7 +24,7 @@ NAME: Final = "fragmentation"
 
 
 class FragmentationPlugin:
-    """Prefers the node on which a pod leaves the fewest cards that nobody can use."""
+    """Prefers the node on which a pod leaves the fewest cards that no pod can use."""
 
     name: ClassVar[str] = NAME
     ARGUMENTS: ClassVar[tuple[Argument, ...]] = ARGUMENTS

@@ -41,7 +41,7 @@ class Scarcity:
         self._masks: dict[Group, Mask] = {}
 
     def of(self, demanded: Mapping[Group, int], cards: int) -> Floats:
-        """Return the scarcity of each row, in steps of 1/32; ``cards`` is all that is demanded, in thousandths."""
+        """Return the scarcity of each row, in steps of 1/32. ``cards`` is all that is demanded, in thousandths."""
         self._look_at_nodes()
         usable = self._cards.usable
         total = int(usable.sum())

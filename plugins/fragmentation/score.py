@@ -1,7 +1,7 @@
 """What the framework asks of the formula (``waste``): the score of nodes for a pod.
 
-Cards that are devices are told apart. They are no amounts of a node, so where any node has such cards other callbacks
-are asked (``by_devices``), which look at the node itself.
+Cards that are devices are distinguished. They are no amounts of a node, so where any node has such cards other
+callbacks are asked (``by_devices``), which look at the node itself.
 """
 
 from __future__ import annotations
@@ -94,16 +94,16 @@ class Score:
         return KEY, self._devices.claims.still_to_allocate(task)
 
     def version_with_devices(self, task: TaskInfo) -> Hashable:
-        """Change when any answer may have; a change of devices of one node alone touches that."""
+        """Change when any answer may have. A change of devices of one node alone touches that."""
         return self.version(task), self._cluster.devices.version
 
     def shares_cards(self, template: PodTemplate) -> bool:
-        """True if pods of a template take parts of cards that are told apart."""
+        """True if pods of a template take parts of cards that are distinguished."""
         self._demand.refresh()
         return bool(self._card_requests.of(template).parts)
 
     def shares_none(self, template: PodTemplate) -> bool:
-        """True if amounts tell all that pods of a template take; pods without cards are among them."""
+        """True if amounts tell all that pods of a template take. Pods without cards are among them."""
         return not self.shares_cards(template)
 
     def takes_cards(self, template: PodTemplate) -> bool:
@@ -122,10 +122,10 @@ class Score:
         return self._waste.by_amounts(card_request, node, 0.0)
 
     def by_cards(self, template: PodTemplate, node: NodeInfo) -> float:
-        """Score a node whose cards are told apart."""
+        """Score a node whose cards are distinguished."""
         self._waste.refresh()
         card_request = self._card_requests.of(template)
-        saved = self._waste.cards_saved(card_request.parts, self._parts.free(node))
+        saved = self._waste.waste_saved(card_request.parts, self._parts.free(node))
         return self._waste.by_amounts(card_request, node, saved)
 
     def by_model(self, template: PodTemplate, node: NodePropertiesView) -> float:
@@ -140,10 +140,10 @@ class Score:
         return self._waste.by_amounts(card_request, node, 0.0, self._device_waste.of_node(card_request, node))
 
     def by_devices_and_cards(self, task: TaskInfo, node: NodeInfo) -> float:
-        """Score a node whose cards may be devices, for a pod that takes cards which are told apart otherwise."""
+        """Score a node whose cards may be devices, for a pod that takes cards which are distinguished otherwise."""
         self._waste.refresh()
         card_request = self._request_of(task)
-        saved = self._waste.cards_saved(card_request.parts, self._parts.free(node))
+        saved = self._waste.waste_saved(card_request.parts, self._parts.free(node))
         return self._waste.by_amounts(card_request, node, saved, self._device_waste.of_node(card_request, node))
 
     def by_model_of_task(self, task: TaskInfo, node: NodePropertiesView) -> float:

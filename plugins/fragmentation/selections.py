@@ -75,7 +75,7 @@ class _NodeDevices(NamedTuple):
 
 
 class _DeviceKinds:
-    """Devices that agree in what some expressions read, by number; ``examples`` has a device of each number."""
+    """Devices that agree in what some expressions read, by number. ``examples`` has a device of each number."""
 
     def __init__(self, reads: tuple[Read, ...]) -> None:
         self._reads = reads
@@ -139,7 +139,7 @@ class Selections:
             self._seen = seen
             self._is_postponed = False
             self._known.clear()
-            self._look_at_devices()
+            self._rebuild_device_arrays()
             self._numbered.clear()
             self.version += 1
 
@@ -152,7 +152,8 @@ class Selections:
 
     # -- devices ------------------------------------------------------------------------------------------------------
 
-    def _look_at_devices(self) -> None:
+    def _rebuild_device_arrays(self) -> None:
+        """Make the arrays of devices by node again."""
         if len(self._sorts) > _MOST_SORTS:
             self._sorts, self._examples, self._of_node = {}, [], {}
         rows, known = self._cluster.rows if self._cards.is_any else [], self._of_node
@@ -199,8 +200,8 @@ class Selections:
     # -- selectors ----------------------------------------------------------------------------------------------------
 
     def _selected(self, expression: str) -> Mask:
-        """Mark the devices that an expression selects; all where it says more than can be looked at."""
-        examples, numbers = self._told_apart(expression)
+        """Mark the devices that an expression selects. All where it says more than can be looked at."""
+        examples, numbers = self._distinguished(expression)
         if len(examples) > MOST_KINDS:
             return np.ones(len(self._devices), dtype=np.bool_)
         try:
@@ -211,7 +212,7 @@ class Selections:
         found: Mask = np.array(answers, dtype=np.bool_)[numbers]
         return found
 
-    def _told_apart(self, expression: str) -> tuple[Sequence[Device], Rows]:
+    def _distinguished(self, expression: str) -> tuple[Sequence[Device], Rows]:
         """Return a device of each kind that an expression tells apart, and the number of each device's kind."""
         reads = reads_of(expression)
         if reads is None:

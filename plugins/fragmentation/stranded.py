@@ -50,18 +50,18 @@ class Lines(NamedTuple):
     free: Ints
     cpu: Ints
     memory: Ints
-    rests: Ints
+    remainders: Ints
     whole: Ints
     is_wanted: Mask
 
     def losses(self, average_demand: AverageDemand, *, is_scattered: bool) -> dict[str, Ints]:
-        """Return the thousandths of cards that cannot be used, by cause; each counts for the first one that holds."""
+        """Return the thousandths of cards that cannot be used, by cause. Each counts for the first one that holds."""
         by_cpu, by_memory = (
             self._without(self.cpu, average_demand.cpu),
             self._without(self.memory, average_demand.memory),
         )
         left = self.free - np.maximum(by_cpu, by_memory)
-        parts = np.minimum(left, self.rests)
+        parts = np.minimum(left, self.remainders)
         left = left - parts
         nothing = np.zeros_like(left)
         return {
@@ -123,7 +123,7 @@ class Stranded:
         )
 
     def numbers(self) -> tuple[Numbers, Numbers, Numbers]:
-        """Return the numbers of the series; the same objects while nothing has changed."""
+        """Return the numbers of the series. The same objects while nothing has changed."""
         if self._refresh():
             found = self._found
             self._numbers = (
@@ -149,7 +149,7 @@ class Stranded:
     # -- following ----------------------------------------------------------------------------------------------------
 
     def _refresh(self) -> bool:
-        """Count again if anything has changed; nodes are columns, so a cluster takes a few operations."""
+        """Count again if anything has changed. Nodes are columns, so a cluster takes a few operations."""
         self._demand.refresh()
         self._devices.cards.refresh()
         cluster, cache = self._cluster, self._cluster.node_cache
@@ -204,7 +204,7 @@ class Stranded:
         columns = self._columns
         columns.refresh()
         offered, idle = columns.allocatable, columns.allocatable - columns.used
-        cards, free, whole, rests = (np.zeros(len(columns.all_rows), dtype=np.int64) for _ in range(4))
+        cards, free, whole, remainders = (np.zeros(len(columns.all_rows), dtype=np.int64) for _ in range(4))
         for column, unit, is_whole in self._cluster_cards.all:
             cards += np.maximum(offered[column], 0) * unit // MILLI
             free += np.maximum(idle[column], 0) * unit // MILLI
@@ -215,12 +215,12 @@ class Stranded:
             cards += np.array([devices.total(node.name) for node in self._cluster.rows], dtype=np.int64)
             free += devices.free
         smallest = min((size for size, _ in self._demand.average_demand.sizes), default=WHOLE)
-        told_apart = [*self._each.items(), *((row, devices.states[n]) for row, n in enumerate(devices.numbers) if n)]
-        for row, each in told_apart:
+        distinguished = [*self._each.items(), *((row, devices.states[n]) for row, n in enumerate(devices.numbers) if n)]
+        for row, each in distinguished:
             whole[row] += each.count(WHOLE)
-            rests[row] += sum(card for card in each if card < smallest) * MILLI // WHOLE
+            remainders[row] += sum(card for card in each if card < smallest) * MILLI // WHOLE
         wanted = self._demand.accepted_by(self._groups)
-        return Lines(cards, free, idle[CPU], idle[MEMORY], rests, whole, wanted)
+        return Lines(cards, free, idle[CPU], idle[MEMORY], remainders, whole, wanted)
 
     def _waiting(self) -> Iterator[Group]:
         """Yield which nodes the jobs accept that wait for cards, by the first pod of each."""

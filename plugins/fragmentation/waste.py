@@ -48,7 +48,7 @@ class Saved(NamedTuple):
 
 
 class OnDevices(NamedTuple):
-    """Of cards that are devices: what is free of them, and after a pod, in thousandths; what it saves, in cards.
+    """Cards that are devices: free before and after a pod, in thousandths, and what it saves, in cards.
 
     ``served``: the columns of resources that the node leaves to its devices.
     """
@@ -99,7 +99,7 @@ class Waste:
         self._weights = weights
         self._demand = demand
         self._blocks: list[int] = [0]
-        self._rests: list[int] = []
+        self._remainders: list[int] = []
         self._in_blocks = 0
         self._losses = np.zeros(1, dtype=np.int64)
         self._cpu = self._memory = math.inf
@@ -107,7 +107,7 @@ class Waste:
         self.version = -1
 
     def refresh(self) -> None:
-        """Work out anew what follows from the means when they are others; ``version`` is that of the demand."""
+        """Work out anew what follows from the means when they are others. ``version`` is that of the demand."""
         demand = self._demand
         demand.refresh()
         if self.version != demand.version:
@@ -115,7 +115,7 @@ class Waste:
             average_demand = demand.average_demand
             self._blocks = average_demand.block_losses(demand.richest.cards // MILLI)
             self._losses = np.array(self._blocks)
-            self._rests = average_demand.part_losses()
+            self._remainders = average_demand.part_losses()
             margin = self._weights.margin
             self._cpu, self._memory = margin * average_demand.cpu, margin * average_demand.memory
             self._in_blocks = average_demand.in_blocks
@@ -130,7 +130,7 @@ class Waste:
         parts: float,
         devices: OnDevices = NO_DEVICES,
     ) -> float:
-        """Score a node by its amounts; ``parts`` is what is saved on cards that are told apart, in cards."""
+        """Score a node by its amounts. ``parts`` is what is saved on cards that are distinguished, in cards."""
         allocatable, used, weights = node.allocatable, node.used, self._weights
         cpu, memory = allocatable[CPU] - used[CPU], allocatable[MEMORY] - used[MEMORY]
         free, after = devices.free, devices.after
@@ -164,26 +164,26 @@ class Waste:
         """Return what a pod loses for each unit of a node's scarcity."""
         return -self._weights.scale * self._weights.model * (card_request.cards / MILLI)
 
-    def cards_saved(self, wanted: tuple[PartRequest, ...], free: tuple[int, ...]) -> float:
-        """Return what a pod takes out of blocks and rests, weighed, in cards."""
+    def waste_saved(self, wanted: tuple[PartRequest, ...], free: tuple[int, ...]) -> float:
+        """Return by how much a pod reduces the waste in blocks and parts of cards, weighted, in cards."""
         saved, weights = self._saved_on(wanted, free), self._weights
         return (weights.block * saved.block + weights.parts * saved.parts) / (SHARES * WHOLE)
 
     def _saved_on(self, wanted: tuple[PartRequest, ...], free: tuple[int, ...]) -> Saved:
-        """Return what a pod takes out of blocks and rests; the same for all nodes whose cards are as free."""
+        """Return what a pod takes out of blocks and rests. The same for all nodes whose cards are as free."""
         found = self._saved.recall((wanted, free))
         if found is None:
             after = taken(free, wanted)
             block = self._block_loss(free) - self._block_loss(after)
-            rests = sum(self._rests[card] for card in free) - sum(self._rests[card] for card in after)
-            found = self._saved[wanted, free] = Saved(block, rests)
+            remainders = sum(self._remainders[card] for card in free) - sum(self._remainders[card] for card in after)
+            found = self._saved[wanted, free] = Saved(block, remainders)
         return found
 
     def _block_loss(self, free: tuple[int, ...]) -> int:
         """Return what of some cards is in no block of whole ones, in 1/32 percent of a card."""
         whole = sum(1 for card in free if card >= WHOLE)
-        in_rests = sum(free) - WHOLE * whole
-        return self._in_blocks * in_rests + WHOLE * self._blocks[min(whole, len(self._blocks) - 1)]
+        in_remainders = sum(free) - WHOLE * whole
+        return self._in_blocks * in_remainders + WHOLE * self._blocks[min(whole, len(self._blocks) - 1)]
 
     # -- of many nodes ------------------------------------------------------------------------------------------------
 

@@ -97,7 +97,7 @@ def _starves(job: JobInfo) -> bool:
 
 
 def _may_go(task: TaskInfo, candidates: Sequence[TaskInfo], *, whole: bool) -> list[TaskInfo]:
-    """Return candidates that leave their gang its minimum; all others, too, if gangs go as a whole first."""
+    """Return candidates that leave their gang its minimum. All others, too, if gangs go as a whole first."""
     if not whole:
         return above_minimum(task, candidates)
     others = [victim for victim in candidates if victim.job is not task.job]

@@ -13,10 +13,10 @@ from typing import Final
 import numpy as np
 
 from plugins.mgpu.devices import CORE, CORE_OF_CARD, MILLI, NATIVE_BURST_SHARE, NodeCardState, count_of, policy_of
-from plugins.mgpu.ledger import CardAccount, CardLedger
-from plugins.mgpu.placement import Best, PlacementSearch, alike
+from plugins.mgpu.placement import Best, CardPlacementSearch, alike
 from plugins.mgpu.requests import long_names
 from plugins.mgpu.results import without_results, written
+from plugins.mgpu.usage import CardAccount, NodeCardUsage
 from volsched.plugin import (
     EventHandler,
     Floats,
@@ -73,9 +73,9 @@ class MgpuRules:
     node tells them.
     """
 
-    def __init__(self, ledger: CardLedger, search: PlacementSearch, *, weight: int, by_id: bool) -> None:
-        self._ledger = ledger
-        self._requests = ledger.requests
+    def __init__(self, usage: NodeCardUsage, search: CardPlacementSearch, *, weight: int, by_id: bool) -> None:
+        self._usage = usage
+        self._requests = usage.requests
         self._search = search
         self.weight = weight * BEST_SCORE
         self._by_id = by_id
@@ -92,7 +92,7 @@ class MgpuRules:
 
     def applies(self, template: PodTemplate) -> bool:
         """True if pods of a template want cards."""
-        return self._ledger.follows(template)
+        return self._usage.follows(template)
 
     # -- filter ---------------------------------------------------------------------------------------------------
 
@@ -126,7 +126,7 @@ class MgpuRules:
 
         Where by the node's sums the pod has to wait for others to leave, the cards are looked at as they will be.
         """
-        account = self._ledger.nodes.get(node.name)
+        account = self._usage.nodes.get(node.name)
         if account is None:
             return NO_CARDS
         if account.unclear:
@@ -137,7 +137,7 @@ class MgpuRules:
         return GIVEN_UP if best.truncated else NO_FIT
 
     def _best(self, template: PodTemplate, node: NodeInfo, account: CardAccount) -> Best:
-        has_to_wait = node.terminating_pods and not node.fits_idle(self._ledger.cluster.columns.request(template))
+        has_to_wait = node.terminating_pods and not node.fits_idle(self._usage.cluster.columns.request(template))
         state = alike(_state_after_leaving(account, node)) if has_to_wait else account.alike
         return self._search.best(state, self._requests.sorted(template))
 
@@ -145,7 +145,7 @@ class MgpuRules:
 
     def score(self, template: PodTemplate, node: NodeInfo) -> float:
         """Score a node by the best placement there: from 0 to 10, times the weight."""
-        account = self._ledger.nodes.get(node.name)
+        account = self._usage.nodes.get(node.name)
         if account is None or account.unclear:
             return 0.0
         best = self._best(template, node, account)
@@ -155,7 +155,7 @@ class MgpuRules:
 
     def wants_none(self, template: PodTemplate) -> bool:
         """True if pods of a template want no card, and there are some that they could stand in the way of."""
-        return self._ledger.cluster.columns.find(CORE) is not None and not self.applies(template)
+        return self._usage.cluster.columns.find(CORE) is not None and not self.applies(template)
 
     def spare(self, _: PodRequest, node: NodeAmounts) -> float:
         """Score a node for pods without cards: from 10 where no card is free, the fewer are the better."""
@@ -163,7 +163,7 @@ class MgpuRules:
 
     def spares(self, _: PodRequest, nodes: NodeTable) -> Floats:
         """Answer as ``spare``, for many nodes at once."""
-        column = self._ledger.cluster.columns.place(CORE)
+        column = self._usage.cluster.columns.place(CORE)
         idle = nodes.columns.allocatable[column][nodes.rows] - nodes.columns.used[column][nodes.rows]
         found: Floats = self.weight / (1.0 + np.maximum(0, idle) / (CORE_OF_CARD * MILLI))
         return found
@@ -178,7 +178,7 @@ class MgpuRules:
         node = task.node
         if node is None or not self.applies(task.template):
             return None
-        account = self._ledger.nodes.get(node.name)
+        account = self._usage.nodes.get(node.name)
         if account is None:
             return NO_CARDS
         if task.uid in account.holdings or task.uid in account.unclear:
@@ -190,7 +190,7 @@ class MgpuRules:
         )
         if placement.lists is None:
             return GIVEN_UP if placement.truncated else NO_FIT
-        self._ledger.hold(task, node, placement.lists)
+        self._usage.hold(task, node, placement.lists)
         if not is_promise:
             ids = account.cards.ids if self._by_id else ()
             results = written(request.asks, placement.lists, task.spec.containers, ids)
@@ -198,7 +198,7 @@ class MgpuRules:
         return None
 
     def deallocate(self, task: TaskInfo) -> None:
-        """Take what was chosen out of the Binding again; the ledger follows the task by itself."""
+        """Take what was chosen out of the Binding again. The ledger follows the task by itself."""
         if task.status is TaskStatus.ALLOCATED and task.bind_annotations:
             task.bind_annotations = without_results(task.bind_annotations) or None
 

@@ -49,7 +49,7 @@ class FreeCard(NamedTuple):
 
 
 class NodeCardState(NamedTuple):
-    """All cards of a node in the order of their indexes; ``memory`` is the MiB that each has."""
+    """All cards of a node in the order of their indexes. ``memory`` is the MiB that each has."""
 
     memory: int
     cards: tuple[FreeCard, ...]
@@ -77,7 +77,7 @@ class Cards:
 
 
 def policy_of(labels: Mapping[str, str]) -> str:
-    """Return how a node (by its labels) or a pod (by its annotations) shares the compute of a card."""
+    """Return the policy by which a node (labels) or pod (annotations) shares compute."""
     return labels.get(POLICY, FIXED_SHARE)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from plugins.mgpu.devices import CARD_IDS
-from plugins.mgpu.ledger import CardAccount, CardLedger
+from plugins.mgpu.usage import CardAccount, NodeCardUsage
 from volsched.plugin import NodeInfo, Session, about_node, about_pod
 
 UNKNOWN: Final = "CardStateUnknown"
@@ -25,30 +25,30 @@ class NodeEvents:
     ``by_id`` states that pods are told the ids of cards, so that a node without any is odd.
     """
 
-    def __init__(self, ledger: CardLedger, *, by_id: bool) -> None:
-        self._ledger = ledger
+    def __init__(self, usage: NodeCardUsage, *, by_id: bool) -> None:
+        self._usage = usage
         self._by_id = by_id
-        self._told: dict[str, dict[str, str]] = {}
+        self._reported: dict[str, dict[str, str]] = {}
         self._changed: dict[str, dict[str, str]] = {}
 
-    def tell(self, session: Session, changed: dict[str, None]) -> None:
+    def report(self, session: Session, changed: dict[str, None]) -> None:
         """Have Events recorded on the nodes of whose cards there is something new to report."""
         for name in sorted(changed):
             node = session.cluster.nodes.get(name)
             if node is None:
-                self._told.pop(name, None)
+                self._reported.pop(name, None)
                 self._changed.pop(name, None)
                 continue
-            self._tell_pods(session, node)
-            before = self._told.pop(name, {})
-            now = _findings(self._ledger.nodes.get(name), by_id=self._by_id)
+            self._report_pods(session, node)
+            before = self._reported.pop(name, {})
+            now = _findings(self._usage.nodes.get(name), by_id=self._by_id)
             if now:
-                self._told[name] = now
+                self._reported[name] = now
             self._compare(session, node, before, now)
 
-    def _tell_pods(self, session: Session, node: NodeInfo) -> None:
+    def _report_pods(self, session: Session, node: NodeInfo) -> None:
         """Have an Event recorded on each pod whose annotations do not name any more what it was given."""
-        account, before = self._ledger.nodes.get(node.name), self._changed.pop(node.name, {})
+        account, before = self._usage.nodes.get(node.name), self._changed.pop(node.name, {})
         if account is None or not account.changed:
             return
         self._changed[node.name] = dict(account.changed)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from plugins.mgpu.devices import CORE_OF_CARD, NodeCardState
-from plugins.mgpu.ledger import CardLedger
 from plugins.mgpu.placement import ContainerRequest
+from plugins.mgpu.usage import NodeCardUsage
 from volsched.plugin import Bounded, NodeInfo, PodTemplate
 from volsched.plugin.cards import PartRequest
 
@@ -12,19 +12,19 @@ from volsched.plugin.cards import PartRequest
 class FreeParts:
     """Reads the ledger. A card is as free as the scarcer of its core and its memory."""
 
-    def __init__(self, ledger: CardLedger) -> None:
-        self._ledger = ledger
+    def __init__(self, usage: NodeCardUsage) -> None:
+        self._usage = usage
         self._known: Bounded[NodeCardState, tuple[int, ...]] = Bounded(10_000)
 
     def wanted(self, template: PodTemplate) -> tuple[PartRequest, ...]:
         """Return what the containers of a template's pods take, by core."""
-        if not self._ledger.follows(template):
+        if not self._usage.follows(template):
             return ()
-        return tuple(_wanted(ask) for ask in self._ledger.requests.sorted(template))
+        return tuple(_wanted(ask) for ask in self._usage.requests.sorted(template))
 
     def free(self, node: NodeInfo) -> tuple[int, ...]:
         """Return the percent that is free of each card, ascending."""
-        account = self._ledger.nodes.get(node.name)
+        account = self._usage.nodes.get(node.name)
         if account is None or account.unclear:
             return ()
         state = account.alike

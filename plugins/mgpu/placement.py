@@ -43,7 +43,7 @@ WORK_LIMIT: Final = 12_000_000
 
 _MOST_LOADS: Final = 4096
 _KEPT_STEPS: Final = 20_000
-"""Tables of up to so many steps are kept; larger ones cost less to make than to use."""
+"""Tables of up to so many steps are kept. Larger ones cost less to make than to use."""
 _KEPT_ANSWERS: Final = 50_000
 _BITS: Final = 62
 """What an int64 holds beside its sign, with room for one addition."""
@@ -89,8 +89,8 @@ class Placement(NamedTuple):
 
 
 @dataclass(slots=True)
-class PlacementSearch:
-    """Answers about placements. An answer depends on nothing but the question, so it is kept.
+class CardPlacementSearch:
+    """Finds the best placement of containers on the cards of a node, and caches the results.
 
     Nodes whose cards are in equal states, in whatever order, share one answer. ``searches`` counts what had to be
     searched, ``truncations`` how many of these were given up at the limit.
@@ -104,7 +104,7 @@ class PlacementSearch:
     _placements: dict[tuple[NodeCardState, tuple[ContainerRequest, ...]], Placement] = field(default_factory=dict)
 
     def best(self, state: NodeCardState, asks: tuple[ContainerRequest, ...]) -> Best:
-        """Return the points of a node under the best placement; ``state`` and ``asks`` are sorted, see ``alike``."""
+        """Return the points of a node under the best placement. ``state`` and ``asks`` are sorted, see ``alike``."""
         found = self._bests.get((state, asks))
         if found is None:
             found = self._remember(self._bests, (state, asks), _best(state, asks, self.strategy, self.limit))
@@ -183,7 +183,7 @@ def _is_hopeless(state: NodeCardState, kinds: _Kinds, most_instances: int) -> bo
 
 @lru_cache(maxsize=4096)
 def _steps(asks: tuple[ContainerRequest, ...], memory: int, most_instances: int) -> int | None:
-    """Return the steps that one card costs at most, whichever container is looked at; None when beyond counting."""
+    """Return the steps that one card costs at most, whichever container is looked at, or None when beyond counting."""
     largest = 0
     repeated = {ask for ask in asks if ask.is_whole or asks.count(ask) > 1}
     for first in (None, *sorted(repeated)):
@@ -290,7 +290,7 @@ def _numbers(strategy: Strategy, state: NodeCardState) -> _Numbers:
 
 
 def _gains(state: NodeCardState, tables: _StepTables, strategy: Strategy, numbers: _Numbers) -> Array:
-    """Return for each card and load what it adds to what is maximised; ``never`` where it does not fit."""
+    """Return for each card and load what it adds to what is maximised. ``never`` where it does not fit."""
     cards = np.array([(max(0, c.core), max(0, c.memory), c.instances) for c in state.cards], dtype=np.int64)
     core, memory, instances = (cards[:, [column]] for column in range(3))
     fits = (tables.core <= core) & (tables.memory <= memory)
@@ -303,7 +303,7 @@ def _gains(state: NodeCardState, tables: _StepTables, strategy: Strategy, number
 
 
 def _pass(state: NodeCardState, tables: _StepTables, strategy: Strategy) -> int | None:
-    """Return the most that can be gained by placing everything; None when it cannot be placed."""
+    """Return the most that can be gained by placing everything, or None when it cannot be placed."""
     numbers = _numbers(strategy, state)
     best = np.full(len(tables.counts), numbers.never, dtype=numbers.dtype)
     best[0] = 0
@@ -314,7 +314,7 @@ def _pass(state: NodeCardState, tables: _StepTables, strategy: Strategy) -> int 
 
 
 def _first_list(state: NodeCardState, tables: _StepTables, strategy: Strategy) -> tuple[int, ...]:
-    """Return the smallest list of cards that the first kind has in any best placement; there must be one."""
+    """Return the smallest list of cards that the first kind has in any best placement. There must be one."""
     numbers, cards = _numbers(strategy, state), len(state.cards)
     dtype = np.int64 if cards <= _BITS else object
     best = np.full(len(tables.counts), numbers.never, dtype=numbers.dtype)

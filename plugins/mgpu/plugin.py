@@ -11,14 +11,14 @@ from typing import Any, ClassVar, Final
 
 from plugins.mgpu.callbacks import NAME, MgpuRules
 from plugins.mgpu.devices import CARD_IDS, POLICY
-from plugins.mgpu.ledger import CardLedger, Requests
 from plugins.mgpu.node_events import NodeEvents
 from plugins.mgpu.parts import FreeParts
-from plugins.mgpu.placement import PlacementSearch
+from plugins.mgpu.placement import CardPlacementSearch
 from plugins.mgpu.requests import MIN_MEMORY, MULTIPLE
 from plugins.mgpu.results import ASSUMED, INDEX
 from plugins.mgpu.scoring import Strategy
 from plugins.mgpu.series import MgpuSeries
+from plugins.mgpu.usage import NodeCardUsage, Requests
 from volsched.plugin import AnnotationTypes, Argument, Registrar, Session
 from volsched.plugin.cards import CARD_PARTS, CardParts
 
@@ -33,7 +33,7 @@ NODE_ORDER_WEIGHT: Final = "predicate.MGPUNodeOrderWeight"
 
 
 class MGPUPlugin:
-    """Registers the rules; the ledger follows the cluster from one session to the next."""
+    """Registers the rules. The ledger follows the cluster from one session to the next."""
 
     name: ClassVar[str] = NAME
     POD_ANNOTATIONS: ClassVar[tuple[str, ...]] = (POLICY, MULTIPLE)
@@ -78,33 +78,31 @@ class MGPUPlugin:
         if not self._arguments[ENABLE]:
             return
         least = self._arguments[LEAST_MEMORY]
-        ledger = registrar.account(f"{NAME}.ledger", lambda cluster: CardLedger(cluster, Requests(least)))
-        runtime = registrar.account(NAME, lambda _: self._runtime(ledger))
-        runtime.tell(registrar.session)
+        usage = registrar.account(f"{NAME}.ledger", lambda cluster: NodeCardUsage(cluster, Requests(least)))
+        runtime = registrar.account(NAME, lambda _: self._runtime(usage))
+        runtime.report(registrar.session)
         registrar.account(CARD_PARTS, CardParts.of_cluster).sources[NAME] = runtime.source
         registrar.register(*runtime.rules.registered(), runtime.series.report())
 
-    def _runtime(self, ledger: CardLedger) -> _MgpuAccounts:
-        search = PlacementSearch(self._strategy)
+    def _runtime(self, usage: NodeCardUsage) -> _MgpuAccounts:
+        search = CardPlacementSearch(self._strategy)
         by_id = self._arguments[SCHEDULE_MODE] == "id"
-        rules = MgpuRules(ledger, search, weight=self._arguments[NODE_ORDER_WEIGHT], by_id=by_id)
-        return _MgpuAccounts(
-            ledger, rules, MgpuSeries(ledger, search), NodeEvents(ledger, by_id=by_id), FreeParts(ledger)
-        )
+        rules = MgpuRules(usage, search, weight=self._arguments[NODE_ORDER_WEIGHT], by_id=by_id)
+        return _MgpuAccounts(usage, rules, MgpuSeries(usage, search), NodeEvents(usage, by_id=by_id), FreeParts(usage))
 
 
 @dataclass(frozen=True, slots=True)
 class _MgpuAccounts:
     """What is kept beside the ledger."""
 
-    ledger: CardLedger
+    usage: NodeCardUsage
     rules: MgpuRules
     series: MgpuSeries
     node_events: NodeEvents
     source: FreeParts
 
-    def tell(self, session: Session) -> None:
+    def report(self, session: Session) -> None:
         """Tell what is new about nodes."""
-        changed = self.ledger.take_changed()
-        self.node_events.tell(session, changed)
+        changed = self.usage.take_changed()
+        self.node_events.report(session, changed)
         self.series.note(changed)

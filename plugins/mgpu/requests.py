@@ -9,7 +9,7 @@ A container asks in one of four ways:
 * multi-full: the same with 100 percent of each card and no memory.
 
 The rules and their order are those of the design's table for admission (proposed for Volcano); codes and texts are
-ours, and so are MGPU301 to MGPU305. The same function judges for whoever admits pods, for ``volsched validate`` and for
+ours, and so are MGPU301 to MGPU305. The same function judges for webhooks, for ``volsched validate`` and for
 the scheduler: a webhook may be absent or be passed over.
 """
 
@@ -42,7 +42,7 @@ class Violation(NamedTuple):
     """A rule that a pod breaks.
 
     ``field`` is a path in the pod, ``container`` the place among ``spec.containers`` of the one it is about, None when
-    it is about none of them; ``vague``: because of it nobody knows what the pod wants.
+    it is about none of them; ``vague``: because of it, the request of the pod is not known.
     """
 
     code: str
@@ -101,7 +101,7 @@ def wants_cards(containers: Sequence[ContainerAmounts]) -> bool:
 def read(
     containers: Sequence[ContainerAmounts], annotations: Mapping[str, str], min_memory: int = MIN_MEMORY
 ) -> PodRequest:
-    """Return what a pod wants; ``annotations`` are the pod's, ``min_memory`` is in MiB.
+    """Return what a pod wants. ``annotations`` are the pod's, ``min_memory`` is in MiB.
 
     A pod that names neither core nor memory wants nothing and breaks no rule.
     """
@@ -153,7 +153,7 @@ _Note: TypeAlias = Callable[[Violation], None]
 
 
 def _counts(text: str | None, containers: int, note: _Note) -> Sequence[int | None] | None:
-    """Return the count of cards of each container, None for each when there is no list; None for a list of no use."""
+    """Return the number of cards of each container (None without a list), or None for an unusable list."""
     if text is None:
         return [None] * containers
     field, entries = f"metadata.annotations[{MULTIPLE}]", text.split(",")
@@ -172,7 +172,7 @@ def _counts(text: str | None, containers: int, note: _Note) -> Sequence[int | No
 
 
 class _Broken(Exception):  # noqa: N818 - a rule is broken, the program is not
-    """A rule is broken in such a way that nobody knows what the container wants."""
+    """A rule is broken, so that the request of the container is not known."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(code, message)
@@ -188,7 +188,7 @@ class _Judge:
     note: _Note
 
     def ask(self, count: int | None) -> ContainerRequest | None:
-        """Return what the container wants; ``count`` is that of the annotation, None when the pod has none."""
+        """Return what the container wants. ``count`` is that of the annotation, None when the pod has none."""
         try:
             return self._ask(count)
         except _Broken as broken:

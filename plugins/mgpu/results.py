@@ -26,7 +26,7 @@ _NUMBER: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 
 def written(asks: Sequence[ContainerAsk], lists: Lists, names: Sequence[str], ids: Sequence[str]) -> dict[str, str]:
-    """Return the annotations; ``ids`` are the names of the cards, empty to write their indexes."""
+    """Return the annotations. ``ids`` are the names of the cards, empty to write their indexes."""
     found = {ASSUMED: "true"}
     for (place, _), cards in zip(asks, lists, strict=True):
         found[INDEX + names[place]] = ",".join(ids[card] if ids else str(card) for card in cards)

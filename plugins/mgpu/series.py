@@ -11,8 +11,8 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from plugins.mgpu.devices import CORE_OF_CARD
-from plugins.mgpu.ledger import CardAccount, CardLedger
-from plugins.mgpu.placement import PlacementSearch
+from plugins.mgpu.placement import CardPlacementSearch
+from plugins.mgpu.usage import CardAccount, NodeCardUsage
 from volsched.plugin import Numbers, Report, Series, SeriesFn, format_amount
 from volsched.plugin.cards import SHARED_AMOUNTS
 from volsched.plugin.quota import QuotaRow, QuotaTable, Value
@@ -78,8 +78,8 @@ class _Laid(Mapping[tuple[str, ...], float]):
 class MgpuSeries:
     """The numbers of all series."""
 
-    def __init__(self, ledger: CardLedger, search: PlacementSearch) -> None:
-        self._ledger = ledger
+    def __init__(self, usage: NodeCardUsage, search: CardPlacementSearch) -> None:
+        self._usage = usage
         self._search = search
         self._nodes: dict[str, _NodeSample] = {}
         self._changed: dict[str, None] = {}
@@ -104,14 +104,14 @@ class MgpuSeries:
 
     def table(self) -> QuotaTable:
         """Return what of each shared card is given away, and on which nodes that is not known of all pods."""
-        ledger = sorted(self._ledger.nodes.items())
-        rows = [row for name, account in ledger for row in _rows(name, account)]
+        usage = sorted(self._usage.nodes.items())
+        rows = [row for name, account in usage for row in _rows(name, account)]
         return QuotaTable("sharedCards", "Shared cards", ("node", "card"), _FIGURES, rows)
 
     def _numbers(self) -> tuple[Numbers, ...]:
-        changed = {**self._changed, **self._ledger.changed}
+        changed = {**self._changed, **self._usage.changed}
         self._changed.clear()
-        shown = {name: _shown(self._ledger.nodes.get(name)) for name in changed}
+        shown = {name: _shown(self._usage.nodes.get(name)) for name in changed}
         if any(self._nodes.get(name) != now for name, now in shown.items()):
             nodes = {**self._nodes, **shown}
             self._nodes = {name: now for name, now in nodes.items() if now is not None}

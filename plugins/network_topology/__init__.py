@@ -1,1 +1,1 @@
-"""A plugin of Volcano that configurations may name; jobs that need it wait whether they do or not."""
+"""A plugin of Volcano that configurations may name. Jobs that need it wait whether they do or not."""

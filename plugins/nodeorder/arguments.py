@@ -1,4 +1,4 @@
-"""The weights of the scores; the keys and defaults are Volcano's."""
+"""The weights of the scores. The keys and defaults are Volcano's."""
 
 from __future__ import annotations
 

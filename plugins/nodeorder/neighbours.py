@@ -53,7 +53,7 @@ class PodAffinityScore:
         return found
 
     def _points(self, task: TaskInfo) -> Points:
-        """Tables with what one pod in them is worth; tables without pods are left out."""
+        """Tables with what one pod in them is worth. Tables without pods are left out."""
         points: Points = [(claim.table, 1) for claim in self._domains.drawing(task) if claim.table.counts]
         template = task.template
         if template.preferred_affinity or template.preferred_anti_affinity:

@@ -88,7 +88,7 @@ class SoftTaints(Observer):
 
 
 class TaintTolerationScore:
-    """The score, with its weight."""
+    """Scores nodes by the soft taints that a pod does not tolerate, with a weight."""
 
     def __init__(self, weight: int, taints: SoftTaints) -> None:
         self._weight = weight

@@ -207,13 +207,13 @@ def _used_shares(capacities: Whole, taken: Whole) -> Whole:
 
 
 def _mean(shares: Whole, has_both: Mask) -> Whole:
-    """Return the mean of two shares; a resource that the node lacks does not count."""
+    """Return the mean of two shares. A resource that the node lacks does not count."""
     found: Whole = (shares[0] + shares[1]) >> has_both
     return found
 
 
 def _balances(taken: Whole, capacities: Whole) -> Whole:
-    """``_balance`` for many nodes, without and with the pod; resources that a node lacks do not count.
+    """``_balance`` for many nodes, without and with the pod. Resources that a node lacks do not count.
 
     Amounts are (resource x [without, with] x node), capacities (resource x node).
     """

@@ -12,7 +12,7 @@ REASON = "FailedScheduling"
 
 @lru_cache(maxsize=1024)
 def node_refusal(message: str, resolvable: bool = True) -> Verdict:
-    """Refuse one node; ``resolvable`` states whether evicting pods could help."""
+    """Refuse one node. ``resolvable`` states whether evicting pods could help."""
     return Verdict(Step.PREDICATE, PLUGIN, Scope.NODE, REASON, message, resolvable=resolvable)
 
 

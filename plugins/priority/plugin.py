@@ -9,7 +9,7 @@ from volsched.plugin import JobInfo, JobOrder, JobStarving, Preemptable, Registr
 
 
 class PriorityPlugin:
-    """Higher value first; victims are strictly lower."""
+    """Higher value first. Victims are strictly lower."""
 
     name: ClassVar[str] = "priority"
 

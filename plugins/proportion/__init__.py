@@ -1,1 +1,1 @@
-"""Every queue gets its due by weight."""
+"""Every queue gets its deserved share by weight."""

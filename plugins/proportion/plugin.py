@@ -1,8 +1,9 @@
 """proportion: queues share the cluster by weight (Volcano's plugin of that name).
 
-Admission compares with what a queue may have, placing with what it deserves; a queue that holds its due on all
-resources gets nothing more, and one above its due may be reclaimed from. Pod slots are shared out like any resource:
-they count for the order of queues and for who is above its due, and refuse nobody (as in Volcano).
+Admission compares with what a queue may have, placing with what it deserves; a queue that holds its deserved share on
+all resources gets nothing more, and one above its deserved share may be reclaimed from. Pod slots are shared out like
+any resource: they count for the order of queues and for who is above its deserved share, but do not refuse pods (as in
+Volcano).
 
 With ``enableHierarchy`` the cluster is divided from the root of the queues' tree down (``quotas``).
 
@@ -19,13 +20,13 @@ from plugins.proportion.quotas import NAME, ProportionQuotas
 from volsched.plugin import (
     Allocatable,
     Argument,
-    Due,
     JobEnqueueable,
     Overused,
     Preemptive,
     Reclaimable,
     Registrar,
     Series,
+    WithinDeserved,
 )
 from volsched.plugin.quota import (
     HALF_LIFE_ARGUMENT,
@@ -44,7 +45,7 @@ FAIR_SHARE = Series(
 )
 """In cores, bytes and whole devices."""
 
-LEAVE_DUE: Final = "reclaimLeavesDeserved"
+LEAVE_DESERVED: Final = "reclaimLeavesDeserved"
 
 
 class ProportionPlugin:
@@ -53,7 +54,7 @@ class ProportionPlugin:
     name: ClassVar[str] = NAME
     ARGUMENTS: ClassVar[tuple[Argument, ...]] = (
         Argument(
-            LEAVE_DUE,
+            LEAVE_DESERVED,
             "bool",
             False,
             "Whether `reclaim` takes no pod whose queue would then hold less than it deserves of what the pod holds; "
@@ -63,7 +64,7 @@ class ProportionPlugin:
     )
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
-        self._leaves_due = bool(arguments[LEAVE_DUE])
+        self._leaves_deserved = bool(arguments[LEAVE_DESERVED])
         self._half_life = half_life_of(arguments)
 
     def on_session_open(self, registrar: Registrar) -> None:
@@ -74,7 +75,7 @@ class ProportionPlugin:
         order_queues(registrar, NAME, past_use, quotas.queue_order(), quotas.past_order)
         registrar.register(
             Reclaimable(quotas.reclaimable),
-            Due(quotas.is_within, quotas.victims_by_due),
+            WithinDeserved(quotas.is_within, quotas.victims_by_share),
             Overused(quotas.overused),
             Allocatable(headroom=quotas.headroom, is_share=True),
             Preemptive(quotas.may_preempt),
@@ -83,15 +84,16 @@ class ProportionPlugin:
         )
 
     def _quotas(self, registrar: Registrar) -> ProportionQuotas:
-        """Return the quotas, over the tree of queues if the switch states so; tell what is wrong with the tree."""
+        """Return the quotas, over the tree of queues if the switch states so. Tell what is wrong with the tree."""
         above = registrar.checks_ancestors
         places = registrar.account(f"{NAME}.places", QueueTree) if above else None
         usage = registrar.account(
             f"{NAME}.held", lambda cluster: QueueUsageObserver(cluster, above=above, ungated=above)
         )
-        demand, leaves_due = demands_of(registrar, above=above), self._leaves_due
+        demand, leaves_deserved = demands_of(registrar, above=above), self._leaves_deserved
         quotas = registrar.account(
-            f"{NAME}.quotas", lambda cluster: ProportionQuotas(cluster, usage, demand, places, leaves_due=leaves_due)
+            f"{NAME}.quotas",
+            lambda cluster: ProportionQuotas(cluster, usage, demand, places, leaves_deserved=leaves_deserved),
         )
         if places is not None:
             report_faults(registrar, NAME, places.tree.faults())

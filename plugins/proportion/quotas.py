@@ -72,11 +72,11 @@ class ProportionQuotas(ResourceQuotas):
         demand: QueueDemands,
         places: QueueTree | None = None,
         *,
-        leaves_due: bool = False,
+        leaves_deserved: bool = False,
     ) -> None:
         super().__init__(cluster, usage, demand)
         self._places = places
-        self._leaves_due = leaves_due
+        self._leaves_deserved = leaves_deserved
         self._whole: dict[str, dict[str, int]] = {}
         self.without_minimum = PERMIT if places is None else ABSTAIN
         self.fair_shares: Numbers = {}
@@ -96,12 +96,13 @@ class ProportionQuotas(ResourceQuotas):
         tree = None if self._places is None else self._places.tree
         divided = side_by_side(cluster, demands) if tree is None else in_a_tree(tree, cluster, demands)
         self._whole = {
-            name: {resource: int(due) for resource, due in part.deserved.items()} for name, part in divided.items()
+            name: {resource: int(deserved_share) for resource, deserved_share in part.deserved.items()}
+            for name, part in divided.items()
         }
         self.fair_shares = {
-            (name, resource): in_base_units(resource, due)
+            (name, resource): in_base_units(resource, deserved_share)
             for name, part in divided.items()
-            for resource, due in part.deserved.items()
+            for resource, deserved_share in part.deserved.items()
             if resource != PODS
         }
         return {name: self._amounts_of(queue, divided.get(name)) for name, queue in cluster.queues.items()}
@@ -116,17 +117,17 @@ class ProportionQuotas(ResourceQuotas):
 
     def displayed(self, queue: QueueInfo) -> tuple[Mapping[str, int], Mapping[str, int]]:
         """Return what a queue deserves in whole amounts, 0 of what else it has, and its guarantee of just these."""
-        due = self._whole.get(queue.name, _NOTHING)
-        known = {*capability_of(queue), *due, *self.allocated(queue.name), *self._sums(queue.name).reserved}
+        deserved_share = self._whole.get(queue.name, _NOTHING)
+        known = {*capability_of(queue), *deserved_share, *self.allocated(queue.name), *self._sums(queue.name).reserved}
         guarantee = {name: amount for name, amount in queue.spec.guarantee.items() if name in known}
-        return {name: due.get(name, 0) for name in known}, guarantee
+        return {name: deserved_share.get(name, 0) for name in known}, guarantee
 
     def headroom_of(self, queue: str, resource: str) -> int | None:
-        """Return how much more of a resource a queue would be admitted with; None where it has no limit itself."""
+        """Return how much more of a resource a queue would be admitted with, or None where it has no limit itself."""
         return super().headroom_of(queue, resource) if self.limit(queue, resource) < MAX_AMOUNT else None
 
     def bound(self, level: str, dimension: str) -> int | None:
-        """Return what a queue deserves; the root of a tree is bounded by its capability alone."""
+        """Return what a queue deserves. The root of a tree is bounded by its capability alone."""
         if self._is_top(level):
             root = self._cluster.queues.get(level)
             return capability_of(root).get(dimension) if root is not None else None
@@ -141,7 +142,7 @@ class ProportionQuotas(ResourceQuotas):
         return {name: held.get(name, 0) + ungated.get(name, 0) for name in {**held, **ungated}}
 
     def is_parent(self, queue: str) -> bool:
-        """Whether a queue of a tree has others below it, and so takes no work itself."""
+        """True if a queue of a tree has others below it, and so takes no work itself."""
         return self._places is not None and bool(self._places.below(queue))
 
     def _is_top(self, level: str) -> bool:
@@ -167,7 +168,7 @@ class ProportionQuotas(ResourceQuotas):
         return (queue,) if self._places is None else self._places.way_down(queue)
 
     def past_use(self, half_life: float) -> PastUse:
-        """Return an account of what queues, with those below them, hold over time; ``half_life`` is in seconds."""
+        """Return an account of what queues, with those below them, hold over time. ``half_life`` is in seconds."""
         usage = self._usage
         held = (lambda queue: queue.allocated) if self._places is None else lambda queue: usage.allocated(queue.name)
         return PastUse(self._cluster, half_life, held, self._way_down)
@@ -183,9 +184,9 @@ class ProportionQuotas(ResourceQuotas):
 
     def _overused(self, queue: str, level: str) -> Verdict | None:
         held, deserved = self.allocated(level), _without_slots(self.deserved(level))
-        if not all(due <= held.get(name, 0) for name, due in deserved.items()):
+        if not all(deserved_share <= held.get(name, 0) for name, deserved_share in deserved.items()):
             return None
-        amounts = _held_of_due(held, deserved) or self._why_nothing(level)
+        amounts = _allocated_of_deserved(held, deserved) or self._why_nothing(level)
         message = f"{named(queue, level)} holds all that it deserves ({amounts})"
         return Verdict(Step.OVERUSED, NAME, Scope.QUEUE, "QueueOverused", message, queue=level)
 
@@ -204,10 +205,10 @@ class ProportionQuotas(ResourceQuotas):
     # -- reclaiming ---------------------------------------------------------------------------------------------------
 
     def may_preempt(self, queue: QueueInfo, tasks: Sequence[TaskInfo]) -> bool:
-        """Whether a queue without any below it would stay within its due with these tasks.
+        """True if a queue without any below it would stay within its deserved share with these tasks.
 
-        For tasks that ask for nothing: whether it is below its due. Where queues above have no due left, others below
-        these give (``reclaimable``).
+        For tasks that ask for nothing: whether it is below its deserved share. Where queues above have no deserved
+        share left, others below these give (``reclaimable``).
         """
         if not queue.is_open or self.is_parent(queue.name):
             return False
@@ -215,49 +216,53 @@ class ProportionQuotas(ResourceQuotas):
         if request:
             return not self.beyond(queue.name, request)
         held = self.allocated(queue.name)
-        return any(due > held.get(name, 0) for name, due in self.deserved(queue.name).items())
+        return any(deserved_share > held.get(name, 0) for name, deserved_share in self.deserved(queue.name).items())
 
     def is_within(self, queue: QueueInfo, task: TaskInfo) -> bool | None:
-        """Whether a queue stays within its due with a task; None for one that asks for nothing."""
+        """Return whether a queue stays within its deserved share with a task; None for one that asks for nothing."""
         request = task.template.request
         return not self.beyond(queue.name, request) if request else None
 
     def reclaimable(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
-        """Candidates of queues above their due, each counted as gone for the next."""
-        return self._victims(task, candidates, leaves_due=self._leaves_due)
+        """Candidates of queues above their deserved share, each counted as gone for the next."""
+        return self._victims(task, candidates, leaves_deserved=self._leaves_deserved)
 
-    def victims_by_due(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
-        """Those of them whose queues still hold what they deserve without them."""
-        return self._victims(task, candidates, leaves_due=True)
+    def victims_by_share(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
+        """Return those of them whose queues still hold what they deserve without them."""
+        return self._victims(task, candidates, leaves_deserved=True)
 
-    def _victims(self, task: TaskInfo, candidates: Sequence[TaskInfo], *, leaves_due: bool) -> list[TaskInfo]:
-        """Candidates whose queue, and those above it that are not above the task's, are above their due."""
+    def _victims(self, task: TaskInfo, candidates: Sequence[TaskInfo], *, leaves_deserved: bool) -> list[TaskInfo]:
+        """Candidates whose queue, and those above it that are not above the task's, are above their deserved share."""
         remaining, request = Remaining(self.allocated), task.template.request
         chosen: list[TaskInfo] = []
         for victim in candidates:
             if victim.job is None or victim.job.queue not in self._cluster.queues:
                 continue
             queue = victim.job.queue
-            if not self._is_due(task, queue) or _lacks_all(remaining.of(queue), request):
+            if not self._is_within_deserved(task, queue) or _lacks_all(remaining.of(queue), request):
                 continue
             levels = self.apart(queue, task.queue)
-            if all(self._gives(remaining.of(level), level, victim, leaves_due=leaves_due) for level in levels):
+            if all(
+                self._gives(remaining.of(level), level, victim, leaves_deserved=leaves_deserved) for level in levels
+            ):
                 remaining.leave(levels, victim)
                 chosen.append(victim)
         return chosen
 
-    def _is_due(self, task: TaskInfo, queue: str) -> bool:
+    def _is_within_deserved(self, task: TaskInfo, queue: str) -> bool:
         """Whether the queues above a task's that are not above a victim's, too, stay within their due with the task."""
         above = self.apart(task.queue, queue)[1:]
         return not any(self.beyond(level, task.template.request) for level in above)
 
-    def _gives(self, held: Mapping[str, int], level: str, victim: TaskInfo, *, leaves_due: bool) -> bool:
-        """Whether a queue is above its due with a victim and, if it is to be left that, not below it without."""
+    def _gives(self, held: Mapping[str, int], level: str, victim: TaskInfo, *, leaves_deserved: bool) -> bool:
+        """Return whether a queue is above its due with a victim and, if it is to be left that, not below it without."""
         deserved = self.deserved(level)
         if all(amount <= deserved.get(name, 0) for name, amount in held.items()):
             return False
         request = victim.template.request
-        return not leaves_due or all(held.get(n, 0) - amount >= deserved.get(n, 0) for n, amount in request.items())
+        return not leaves_deserved or all(
+            held.get(n, 0) - amount >= deserved.get(n, 0) for n, amount in request.items()
+        )
 
     # -- suggestions --------------------------------------------------------------------------------------------------
 
@@ -267,7 +272,7 @@ class ProportionQuotas(ResourceQuotas):
 
 
 def _lacks_all(held: Mapping[str, int], request: Mapping[str, int]) -> bool:
-    """Whether a queue holds too little of everything that a task asks for to make room for it."""
+    """True if a queue holds too little of everything that a task asks for to make room for it."""
     return bool(request) and all(held.get(name, 0) < amount for name, amount in request.items())
 
 
@@ -281,10 +286,10 @@ def _text_of_weight(queue: str, more: int, _: Sequence[str]) -> str:
 
 def _without_slots(deserved: Mapping[str, Number]) -> dict[str, Number]:
     """Its due less pod slots: a queue that waits deserves more of these than it holds, which helps none of its pods."""
-    return {name: due for name, due in deserved.items() if name != PODS}
+    return {name: deserved_share for name, deserved_share in deserved.items() if name != PODS}
 
 
-def _held_of_due(held: Mapping[str, int], deserved: Mapping[str, Number]) -> str:
-    due = Resources({name: int(amount) for name, amount in deserved.items()}).human()
+def _allocated_of_deserved(held: Mapping[str, int], deserved: Mapping[str, Number]) -> str:
+    deserved_share = Resources({name: int(amount) for name, amount in deserved.items()}).human()
     have = Resources(held).human()
-    return "; ".join(f"{name}: {have.get(name, '0')} of {amount}" for name, amount in due.items())
+    return "; ".join(f"{name}: {have.get(name, '0')} of {amount}" for name, amount in deserved_share.items())

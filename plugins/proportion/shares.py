@@ -46,7 +46,7 @@ class QueueShare:
     deserved: Parts = field(default_factory=dict)
 
     def most(self, name: str) -> int:
-        """The most that it can deserve of a resource beyond its guarantee."""
+        """Return the most that the queue can deserve of a resource: its limit or request, the smaller."""
         return min(self.limit.get(name, 0), self.request.get(name, 0))
 
 
@@ -108,7 +108,7 @@ def share_out(queue_shares: Iterable[QueueShare], total: Amounts) -> None:
 
 
 def _first_part(queue_share: QueueShare, parts: Mapping[str, Fraction]) -> Parts:
-    """What a queue deserves after the first round."""
+    """Return what a queue deserves after the first round."""
     deserved: Parts = {}
     guarantee = of_nodes(queue_share.queue.spec.guarantee)
     for name in {**parts, **guarantee}:
@@ -120,7 +120,7 @@ def _first_part(queue_share: QueueShare, parts: Mapping[str, Fraction]) -> Parts
 
 
 def _fill_up(name: str, left: Fraction, queue_shares: Sequence[QueueShare]) -> None:
-    """Let what is left of a resource rise, at the speed of the weights, in the queues that can take more of it."""
+    """Divide what is left of a resource by weight among the queues that can take more."""
     room = {
         place: queue_share.most(name) - queue_share.deserved.get(name, Fraction(0))
         for place, queue_share in enumerate(queue_shares)

@@ -97,7 +97,7 @@ class Deadlines(Observer):
         return PERMIT if deadline is not None and deadline <= self._now else ABSTAIN
 
     def job_changed(self, job: JobInfo, *, gone: bool) -> None:
-        """Remember when the job is to be looked at again; one whose time is over is looked at as it changes."""
+        """Remember when the job is to be looked at again. One whose time is over is looked at as it changes."""
         deadline = None if gone or not self._waits(job.key) else self.of(job)
         if deadline is None or deadline <= self._now:
             self._known.pop(job.key, None)
@@ -114,7 +114,7 @@ class Deadlines(Observer):
             self._cluster.jobs[key].requeue()
 
     def next(self) -> float | None:
-        """Return when the next time is over, in seconds since the epoch; None without any."""
+        """Return when the next time is over, in seconds since the epoch, or None without any."""
         while self._ahead and not self._is_current(*self._ahead[0]):
             heapq.heappop(self._ahead)
         return self._ahead[0][0] if self._ahead else None

@@ -11,7 +11,7 @@ from tests.cluster.scheduling import GROUPS, MANIFESTS, Installed, eventually
 pytest_plugins = ["tests.cluster.scheduling_fixtures"]
 
 QUEUES = f"{GROUPS}/queues"
-STANDING = ("default", "root")
+BUILT_IN = ("default", "root")
 MISSING = "queues that have to exist are missing and may not be made"
 RIGHT = MANIFESTS / "rbac/queues"
 
@@ -19,7 +19,7 @@ RIGHT = MANIFESTS / "rbac/queues"
 @pytest.fixture
 def without_queues(installed: Installed) -> Iterator[Installed]:
     """No queue of those that have to exist, and no right to make any."""
-    for name in STANDING:
+    for name in BUILT_IN:
         installed.api.delete(f"{QUEUES}/{name}")
     yield installed
     installed.control_plane.kubectl("delete", "-k", str(RIGHT), "--ignore-not-found")
@@ -34,7 +34,7 @@ def test_that_the_right_is_missing_is_said_once_with_the_way_out_and_waited_for(
     assert without_queues.api.find(f"{QUEUES}/default") is None
 
     without_queues.control_plane.kubectl("apply", "-k", str(RIGHT))
-    made = {name: without_queues.api.wait_for(f"{QUEUES}/{name}", lambda _: True)["spec"] for name in STANDING}
+    made = {name: without_queues.api.wait_for(f"{QUEUES}/{name}", lambda _: True)["spec"] for name in BUILT_IN}
     assert made["default"]["parent"] == "root"
     assert (made["default"]["reclaimable"], made["root"]["reclaimable"]) == (True, False)
     eventually(lambda: len(scheduler.said("made a queue that was missing")) == 2)

@@ -123,7 +123,7 @@ def test_figures_are_those_of_the_sections_that_they_link() -> None:
 
 
 def test_what_works_and_what_does_not_are_those_of_the_registry() -> None:
-    works, absent = (set(codes(" ".join(section(PAGE, name)))) for name in ("What works", "What does not yet"))
+    works, absent = (set(codes(" ".join(section(PAGE, name)))) for name in ("What works", "What does not work yet"))
     own = set(PLUGINS.names()) | set(ACTIONS.names())
     later = {n for n, why in ABSENT_PLUGINS.items() if "this version" in why and n not in own}
 

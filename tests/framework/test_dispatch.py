@@ -97,7 +97,7 @@ def test_a_reject_ends_the_vote_and_a_permit_ends_it_with_its_tier(
 def test_whoever_else_rejects_can_be_told_with_the_first(tiers: str, told: str | None, asked: list[int]) -> None:
     heard: list[int] = []
 
-    outcome, verdict = dispatch.vote(electorate(tiers, heard), JOB, tell_all=True)
+    outcome, verdict = dispatch.vote(electorate(tiers, heard), JOB, list_all=True)
 
     assert (outcome, verdict and verdict.message, heard) == (told is None, told, asked)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from plugins.mgpu.ledger import Requests
+from plugins.mgpu.usage import Requests
 from tests.model.objects import pod
 from tests.simulation.clusters import Manifest, node, result
 from tests.simulation.clusters import pod as a_pod

@@ -189,7 +189,7 @@ async def test_what_is_gone_is_forgotten_once_no_write_to_it_can_be_answered(mon
     clock, views = Clock(), Views()
     monkeypatch.setattr(views_module, "time", clock)
     views.observe([Deleted("Pod", "ns", f"p{number}", f"p{number}") for number in range(1_000)])
-    clock.now += views_module.GONE_LATELY_SECONDS
+    clock.now += views_module.DELETED_LATELY_SECONDS
     views.observe([Deleted("Pod", "ns", "late", "late")])
     assert sizes(views)["views.gone"] == 1_001
 

@@ -184,14 +184,14 @@ LANES = pytest.mark.parametrize("lane", [claims_of, volumes_of], ids=["claims", 
 
 
 @pytest.fixture
-def one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def placed_singly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource_claims, "IN_FLIGHT", 1)
     monkeypatch.setattr(volumes, "IN_FLIGHT", 1)
     monkeypatch.setattr(statuses, "IN_FLIGHT", 1)
     monkeypatch.setattr(events, "IN_FLIGHT", 1)
 
 
-@pytest.mark.usefixtures("one_at_a_time")
+@pytest.mark.usefixtures("placed_singly")
 @LANES
 async def test_claims_and_volumes_take_turns(lane: Callable[[Server], Callable[[Bind], Awaitable[None]]]) -> None:
     server = Server()
@@ -208,7 +208,7 @@ async def test_claims_and_volumes_take_turns(lane: Callable[[Server], Callable[[
     assert [asked for asked in server.asked if "evil" in asked] == [f"evil c{number}" for number in range(CROWD)]
 
 
-@pytest.mark.usefixtures("one_at_a_time")
+@pytest.mark.usefixtures("placed_singly")
 @LANES
 async def test_a_pause_after_trouble_holds_no_turn(lane: Callable[[Server], Callable[[Bind], Awaitable[None]]]) -> None:
     server = Server()
@@ -226,7 +226,7 @@ async def test_a_pause_after_trouble_holds_no_turn(lane: Callable[[Server], Call
     await asyncio.gather(paused, return_exceptions=True)
 
 
-@pytest.mark.usefixtures("one_at_a_time")
+@pytest.mark.usefixtures("placed_singly")
 async def test_claims_that_are_released_or_taken_back_take_turns() -> None:
     server = Server()
     server.refused = {space: ApiError(404, "NotFound", "gone") for space in ("evil", "honest")}
@@ -282,7 +282,7 @@ async def nothing(*_: Any) -> int:
 # -- what is told -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("one_at_a_time")
+@pytest.mark.usefixtures("placed_singly")
 async def test_conditions_of_pods_have_turns_beside_statuses_of_podgroups(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(statuses, "SETTLE_SECONDS", 0.0)
     server, views = Server(), Views()
@@ -305,7 +305,7 @@ def told(space: str, number: int, reason: str, kind: str) -> RecordEvent:
     return RecordEvent("Pod", "v1", space, f"p{number}", f"{space}-{number}", kind, reason, "words", "Binding")
 
 
-@pytest.mark.usefixtures("one_at_a_time")
+@pytest.mark.usefixtures("placed_singly")
 @pytest.mark.parametrize("bindings", [0, 9])
 async def test_where_pods_went_is_told_beside_refusals_and_bindings_of_others(
     monkeypatch: pytest.MonkeyPatch, bindings: int

@@ -252,10 +252,10 @@ def _victims(session: Session, task: TaskInfo, tasks: list[TaskInfo]) -> Any:
     return [
         [victim.name for victim in rules.reclaimable(task, others)],
         [victim.name for victim in rules.reclaimable(task, others[::-1])],
-        [victim.name for victim in rules.reclaimable_by_due(task, others)],
+        [victim.name for victim in rules.reclaimable_by_share(task, others)],
         [victim.name for victim in rules.preemptable(task, own)],
         [victim.name for victim in rules.in_order_of_victims(task, others)],
-        rules.is_due(queue, task),
+        rules.is_within_deserved(queue, task),
     ]
 
 

@@ -76,8 +76,8 @@ from volsched.model.pods.limits import KEPT_BYTES_OF_CONTROLLERS
     multiple=True,
     default=(),
     metavar="NAME",
-    help="Carry out Commands to Queues from this namespace, too, beside volsched's own; may be repeated. Whoever may "
-    "make Commands there may open and close every Queue.",
+    help="Carry out Commands to Queues from this namespace, too, beside volsched's own; may be repeated. Users who "
+    "may make Commands there may open and close every Queue.",
 )
 @click.option(
     "--volcano-grace",
@@ -152,7 +152,7 @@ from volsched.model.pods.limits import KEPT_BYTES_OF_CONTROLLERS
     is_flag=False,
     flag_value="true",
     default=False,
-    help="Refuse what has a field that nobody knows; else it is warned of.",
+    help="Refuse objects with an unknown field; without, warn of it.",
 )
 @leader_flags("volsched-controllers", "the pod's own, else volsched-system", "controllers processes")
 @server_flags

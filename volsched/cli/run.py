@@ -93,7 +93,7 @@ class Labels(click.ParamType[tuple[tuple[str, str], ...]]):
     default=None,
     show_default="1s with the scheduler name volcano, else 0",
     help="How long a change waits for others to join it before a session, at most 5s: jobs that are made together then "
-    "share what there is, whoever's pods come first. 0: until a burst is over, 3 to 25 ms.",
+    "share what there is, regardless of whose pods come first. 0: until a burst is over, 3 to 25 ms.",
 )
 @click.option(
     "--session-budget",

@@ -43,7 +43,7 @@ def ui(listen_address: str, auth: bool, **flags: Any) -> None:
     """Serve a page of the cluster: queues, cards, who waits and why, what would help, and what if. Nothing is written.
 
     It reads with your own rights, those of the ClusterRole volsched-ui, and follows every change. Open the link that it
-    prints in a browser: without --auth it has a secret, and nobody else on this machine can look. Ctrl-C ends it.
+    prints in a browser: without --auth it has a secret, and no other user of this machine can look. Ctrl-C ends it.
 
     With -f no cluster is needed: manifests are scheduled in memory, as volsched simulate does it, and the page shows
     how that ended: who is on which card, and why the rest waits. A snapshot is shown as it is. Neither is followed:

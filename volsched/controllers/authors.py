@@ -98,7 +98,7 @@ def written(fields: Fields, authors: Authorship = OURS, before: api.PodGroup | N
 
 
 def _recorded(group: api.PodGroup) -> dict[str, str] | None:
-    """Return the digest of each field that we wrote last; None where no such annotation can be read."""
+    """Return the digest of each field that we wrote last, or None where no such annotation can be read."""
     try:
         return msgspec.json.decode(group.metadata.annotations.get(WRITTEN, ""), type=dict[str, str])
     except (msgspec.DecodeError, RecursionError):

@@ -29,7 +29,7 @@ _LATEST: Final = 16
 """The restarts, and sessions, that are kept without pods: another replica may still see pods of theirs."""
 
 MOST_SESSIONS: Final = 512
-"""The most remembered sessions of the scheduler, some 30 KB; a pod's deletion may outlast them."""
+"""The most remembered sessions of the scheduler, some 30 KB. A pod's deletion may outlast them."""
 
 
 class Restart(msgspec.Struct, frozen=True, array_like=True):
@@ -123,7 +123,7 @@ NOTHING: Final = Counted()
 
 
 def counted_in(resources: object) -> Counted:
-    """Return what `status.controlledResources` states; nothing where that cannot be read.
+    """Return what `status.controlledResources` states. Nothing where that cannot be read.
 
     Of more than volsched writes the latest counts: each pod is compared with all of it.
     """

@@ -93,7 +93,7 @@ def failed_group(store: Store, key: str, why: str) -> Iterator[RecordEvent]:
 
 
 def _plain_owner(group: api.PodGroup) -> Owner | None:
-    """Return for whose pods a PodGroup was made; None where it is no such PodGroup."""
+    """Return for whose pods a PodGroup was made, or None where it is no such PodGroup."""
     owner = controller_of(group.metadata)
     return owner if owner is not None and group.metadata.name == f"{GENERATED_GROUP}{owner.uid}" else None
 

@@ -130,7 +130,7 @@ class ReconcileResult:
 
 
 def reconcile(view: JobView, around: JobSurroundings, now: float, pods_at_once: int = PODS_AT_ONCE) -> ReconcileResult:
-    """Return what is to be written about a Job next; `now` is in seconds since the epoch."""
+    """Return what is to be written about a Job next. `now` is in seconds since the epoch."""
     job, outcome = view.job, ReconcileResult(pods_at_once)
     if job.metadata.deletion_timestamp is not None:
         return outcome
@@ -200,7 +200,7 @@ class Counting(NamedTuple):
     version: int
 
     def status(self, known: Json) -> Json:
-        """Return the fields of the status that state it; what else stands beside it stays."""
+        """Return the fields of the status that state it. What else stands beside it stays."""
         resources = known.get(counted.FIELD)
         others = resources if isinstance(resources, Mapping) else {}
         return {
@@ -351,7 +351,7 @@ def _prepare(outcome: ReconcileResult, view: JobView, maker: PodMaker) -> None:
 
 
 def group_body(group: api.PodGroup) -> Json:
-    """Return a PodGroup to create; readers take a missing status for Pending."""
+    """Return a PodGroup to create. Readers take a missing status for Pending."""
     body: Json = msgspec.to_builtins(msgspec.structs.replace(group, status=api.PodGroupStatus()))
     body["metadata"].pop("creationTimestamp", None)
     body["metadata"].pop("uid", None)

@@ -43,7 +43,7 @@ class PodMaker:
         self._owner = msgspec.to_builtins(owner_reference(job))
 
     def pod(self, member: jobs.WantedPod, group: str) -> Create:
-        """Return a pod to create, of a PodGroup; its body is made on request."""
+        """Return a pod to create, of a PodGroup. Its body is made on request."""
         return Create(POD, self._job.metadata.namespace, member.name, partial(self.body, member, group), is_own=True)
 
     def body(self, member: jobs.WantedPod, group: str) -> Json:
@@ -106,7 +106,7 @@ class PodMaker:
     # -- how much that would be -----------------------------------------------------------------------------------
 
     def too_large(self) -> str:
-        """Return why a Job requests more than Kubernetes takes; nothing is made to find that out."""
+        """Return why a Job requests more than Kubernetes takes. Nothing is made to find that out."""
         made = self._outfit.bytes_made()
         for plugin, size in made.items():
             if size > MOST_BYTES:

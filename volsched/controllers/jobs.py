@@ -96,7 +96,7 @@ def _may_decide(key: str) -> bool:
 
 
 def with_defaults(job: api.Job, scheduler: str, default_queue: str = DEFAULT_QUEUE) -> api.Job:
-    """Return the Job as Volcano's admission completes it; `scheduler` is its default scheduler name.
+    """Return the Job as Volcano's admission completes it. `scheduler` is its default scheduler name.
 
     A Job whose tasks depend on others and that states no minimum is left without one: see `lifecycle.first_tasks`.
     """
@@ -135,7 +135,7 @@ def group_name(job: api.Job) -> str:
 
 
 def job_group(job: api.Job, classes: Mapping[str, int], queue: str) -> api.PodGroup:
-    """Return the PodGroup of a completed Job, in a queue; `classes` are the values of PriorityClasses."""
+    """Return the PodGroup of a completed Job, in a queue. `classes` are the values of PriorityClasses."""
     meta, spec = job.metadata, job.spec
     least = least_of(spec)
     return api.PodGroup(
@@ -219,7 +219,7 @@ def members(job: api.Job) -> Iterator[WantedPod]:
 
 
 def pod_name(job: api.Job, task: api.TaskSpec, number: int) -> str:
-    """Return the name of a task's pod; pods are counted from 0."""
+    """Return the name of a task's pod. Pods are counted from 0."""
     return f"{job.metadata.name}-{task.name}-{number}"
 
 
@@ -264,7 +264,7 @@ class SharedVolume(NamedTuple):
 
 
 def shared_volumes(job: api.Job) -> Iterator[SharedVolume]:
-    """Yield the volumes that all pods of a Job share; one that names no claim and brings none is left out."""
+    """Yield the volumes that all pods of a Job share. Volumes without a claim are skipped."""
     for number, volume in enumerate(job.spec.volumes):
         if volume.volume_claim is None and not volume.volume_claim_name:
             continue

@@ -30,7 +30,7 @@ class Phase(StrEnum):
 
 WORKING: Final = frozenset({Phase.PENDING, Phase.RUNNING})
 FINISHED: Final = frozenset({Phase.COMPLETED, Phase.FAILED, Phase.TERMINATED})
-"""Phases that a Job does not leave; `ttlSecondsAfterFinished` counts from them."""
+"""Phases that a Job does not leave. `ttlSecondsAfterFinished` counts from them."""
 
 ENDS_AS: Final = {
     Phase.ABORTING: Phase.ABORTED,
@@ -52,7 +52,7 @@ ENDED: Final = ("Succeeded", "Failed")
 
 
 class JobPod(NamedTuple):
-    """One pod of a Job as it stands. Times are in seconds since the epoch."""
+    """One pod of a Job as it is. Times are in seconds since the epoch."""
 
     uid: str
     namespace: str
@@ -131,7 +131,7 @@ def least_of(spec: api.JobSpec) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """The number of a Job's pods by phase; terminating ones, or those about to be, count only as that."""
+    """The number of a Job's pods by phase. Terminating ones, or those about to be, count only as that."""
 
     pending: int = 0
     running: int = 0
@@ -208,7 +208,7 @@ def _after_restarting(job: api.Job, counted: Tally) -> Phase:
 
 
 def phase_of(job: api.Job) -> Phase:
-    """Return the phase of a Job; an absent or unknown one is Pending."""
+    """Return the phase of a Job. An absent or unknown one is Pending."""
     try:
         return Phase(job.status.state.phase)
     except ValueError:

@@ -13,7 +13,7 @@ Json = dict[str, Any]
 
 
 class Scale(Record, frozen=True):
-    """Return how many pods a workload wants; None if its kind does not state it."""
+    """Return how many pods a workload wants, or None if its kind does not state it."""
 
     replicas: int | None = None
 
@@ -106,7 +106,7 @@ class RawJob(ApiObject, frozen=True):
 
 
 class GivenVariable(Record, frozen=True):
-    """An environment variable of a container; the rest of it is handed on."""
+    """An environment variable of a container. The rest of it is handed on."""
 
     name: str = ""
 
@@ -154,7 +154,7 @@ class GivenTask(Record, frozen=True):
 
 
 class GivenVolume(Record, frozen=True):
-    """A volume that the pods of a Job share; its claim is handed on as it is."""
+    """A volume that the pods of a Job share. Its claim is handed on as it is."""
 
     volume_claim: Json | None = None
 

@@ -59,7 +59,7 @@ def _event_of(pod: JobPod) -> str:
 
 
 def member_of(pod: api.Pod, before: JobPod | None, now: float) -> JobPod:
-    """Return a pod of a Job as it stands; `before` is what was known of it, `now` is in seconds since the epoch."""
+    """Return a pod of a Job as it is. `before` is what was known of it, `now` is in seconds since the epoch."""
     meta = pod.metadata
     terminating = meta.deletion_timestamp is not None
     session = next((found.message for found in pod.status.conditions if found.type == EVICTED_IN_SESSION), "")
@@ -93,7 +93,7 @@ def _since(pod: api.Pod, before: JobPod | None, now: float) -> float:
 
 
 def _stated_since(pod: api.Pod) -> float | None:
-    """Return since when a pod has its state by its own times, so that no timeout starts again; None if unknown.
+    """Return since when a pod has its state by its own times, so that no timeout starts again, or None if unknown.
 
     No object states when a phase began: it is derived from other times.
     """
@@ -107,7 +107,7 @@ def _stated_since(pod: api.Pod) -> float | None:
 
 
 def _began_to_run(status: api.PodStatus) -> float | None:
-    """Return the first known start of a container; a pod may run for longer, if all started again."""
+    """Return the first known start of a container. A pod may run for longer, if all started again."""
     states = [state for found in status.container_statuses for state in (found.state, found.last_state) if state]
     begun = (part.started_at for state in states for part in (state.running, state.terminated) if part is not None)
     return min(filter(None, map(seconds, begun)), default=None)
@@ -176,7 +176,7 @@ class JobPodIndex:
         self.drop(pod.uid)
         before = self._called(pod)
         if before is not None:
-            self.drop(before.uid)  # whoever has its name now came after it
+            self.drop(before.uid)  # the pod that has its name now is newer
         self._members[pod.uid] = pod
         if self.is_in_order(pod):
             self._numbers.setdefault(pod.task, {})[pod.number] = pod
@@ -202,7 +202,7 @@ class JobPodIndex:
         return pod
 
     def kill(self, uid: str) -> None:
-        """Note that a controller wants a pod deleted; the deletion is owed until it is `asked`."""
+        """Note that a controller wants a pod deleted. The deletion is owed until it is `asked`."""
         pod = self._members.get(uid)
         if pod is not None and not pod.killed:
             self.put(pod._replace(killed=True))

@@ -66,7 +66,7 @@ class JobAction:
     session: str = ""
 
     def cause(self, group: str) -> Cause:
-        """Return what it is for; `group` is the uid of the Job's PodGroup."""
+        """Return what it is for. `group` is the uid of the Job's PodGroup."""
         return Cause(self.session, group if self.event == "Unknown" else "")
 
 
@@ -87,7 +87,7 @@ def decide(
     counted: Counted = NOTHING,
     group_since: float | None = None,
 ) -> Decision:
-    """Return what the policies of a completed Job demand as things stand.
+    """Return what the policies of a completed Job demand now.
 
     `group_phase` is the phase of its PodGroup, empty when that was acted on, and `group_since` when it began;
     `counted` is what was counted as a retry.
@@ -123,7 +123,7 @@ def timeout_of(policy: api.LifecyclePolicy) -> float:
 
 
 class _Policies:
-    """The policies of one list, by what they are about; the first one counts."""
+    """The policies of one list, by what they are about. The first one counts."""
 
     def __init__(self, policies: Iterable[api.LifecyclePolicy]) -> None:
         self._events: dict[str, tuple[int, api.LifecyclePolicy]] = {}
@@ -169,7 +169,7 @@ class _JobPolicies:
         return found.replicas if found is not None else 0
 
     def wants(self, pod: JobPod | Loss) -> bool:
-        """True if the Job wants a pod of this number; pods beyond a smaller scale do not count."""
+        """True if the Job wants a pod of this number. Pods beyond a smaller scale do not count."""
         return pod.number < self.replicas(pod.task)
 
     def is_settled(self, policy: api.LifecyclePolicy | None, pod: JobPod | Loss) -> bool:
@@ -208,7 +208,7 @@ def _happenings(
 
 
 def _of_losses(rules: _JobPolicies, pod_index: JobPodIndex, losses: Iterable[Loss]) -> Iterator[Happening]:
-    """Yield the evictions of deleted pods; one that has been made again needs no restart of its own."""
+    """Yield the evictions of deleted pods. One that has been made again needs no restart of its own."""
     for loss in losses:
         policy = rules.about(EVICTED, loss.task)
         if policy is None or loss.version != rules.version or not rules.wants(loss) or not pod_index.is_in_order(loss):

@@ -41,7 +41,7 @@ def parent_of(queue: api.Queue) -> str:
 
 
 def reconcile(queue: api.Queue, parent: api.Queue | None, phases: Mapping[str, int]) -> Iterator[Write]:
-    """Yield the next write about a queue, if there is one; `parent` is None without an existing one.
+    """Yield the next write about a queue, if there is one. `parent` is None without an existing one.
 
     `phases` are its PodGroups by phase. One write at a time, a state for the version that was seen: a queue is marked
     before it is closed with its parent, and opened before the mark goes. Counts do not depend on other writers, and the
@@ -118,7 +118,7 @@ def _status(queue: api.Queue, state: str, phases: Mapping[str, int]) -> dict[str
     """Return the merge patch for a queue's state and counts; empty if they are already written."""
     known = queue.status
     new = {"state": state, **{phase: phases.get(phase, 0) for phase in PHASES}}
-    is_new = not known.state  # nobody has written anything: zeros are written, too
+    is_new = not known.state  # nothing was written before: zeros are written, too
     return {name: value for name, value in new.items() if is_new or getattr(known, name) != value}
 
 

@@ -182,7 +182,7 @@ class Store:
     # -- changes --------------------------------------------------------------------------------------------------
 
     def put(self, found: api.ApiObject) -> None:
-        """Take in an object as it is now; an outdated or deleted one is ignored."""
+        """Take in an object as it is now. An outdated or deleted one is ignored."""
         match found:
             case api.Pod():
                 self._put_pod(found)
@@ -215,7 +215,7 @@ class Store:
             self._drop_owner(gone)
 
     def everything(self) -> Iterator[Key]:
-        """Yield every key that may need a write, for the start of writing; objects may change meanwhile."""
+        """Yield every key that may need a write, for the start of writing. Objects may change meanwhile."""
         yield from (Key(QUEUE.name, name) for name in list(self.queues))
         yield from (Key(JOB.name, name) for name in list(self.jobs))
         yield from (Key(GROUP.name, key) for key in list(self._pods_of_group))
@@ -267,7 +267,7 @@ class Store:
         self._update_job_pods(view, known)
 
     def _member(self, pod: api.Pod, view: PodView) -> JobPod:
-        """Return a pod of a Volcano Job as it is; the Job states which pods are to go."""
+        """Return a pod of a Volcano Job as it is. The Job states which pods are to go."""
         before = view.pod_index.get(pod.metadata.uid) if view.pod_index is not None else None
         member, job = member_of(pod, before, self.clock()), self._job_of(view)
         if member.killed or job is None:
@@ -349,7 +349,7 @@ class Store:
         return Loss(member.name, member.task, member.number, member.version, since, member.retry, member.session)
 
     def _leave(self, view: PodView) -> JobPod | None:
-        """Remove a pod from its counts; return the former data of a Job's pod."""
+        """Remove a pod from its counts. Return the former data of a Job's pod."""
         if view.plain:
             key = f"{view.namespace}/{view.plain}"
             del self._pods_of_group[key][view.uid]
@@ -453,7 +453,7 @@ class Store:
         self._dirty_job_with(group)
 
     def _note_authors(self, key: str, group: api.PodGroup) -> None:
-        """Keep the authors of a PodGroup that we make; most have the same ones and share the record."""
+        """Keep the authors of a PodGroup that we make. Most have the same ones and share the record."""
         is_made = group.metadata.name.startswith(GENERATED_GROUP) or _is_of_job(group)
         authors = authorship_of(group) if is_made else OURS
         if authors == OURS:
@@ -528,7 +528,7 @@ class Store:
     # -- Volcano Jobs ---------------------------------------------------------------------------------------------
 
     def put_job(self, key: str, view: JobView) -> None:
-        """Take in a Volcano Job; what is remembered beside the object itself stays."""
+        """Take in a Volcano Job. What is remembered beside the object itself stays."""
         known, meta = self.jobs.get(key), view.job.metadata
         if meta.uid in self.tombstones:
             return

@@ -31,7 +31,7 @@ COMMAND: Final = ApiKind("Command", "bus.volcano.sh/v1alpha1", "commands")
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Create an object; an existing one is as good, unless its content `must_match`, then it is patched.
+    """Create an object. An existing one is as good, unless its content `must_match`, then it is patched.
 
     * `content` may be a function, so that many may wait to be written and each is in memory only meanwhile.
     * `with_keys`: a Secret that gets a new key pair for SSH at its write, so that no other reader has seen it.
@@ -58,7 +58,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """Merge into an object; the body names the uid or the version that the patch is meant for."""
+    """Merge into an object. The body names the uid or the version that the patch is meant for."""
 
     kind: ApiKind
     namespace: str
@@ -69,7 +69,7 @@ class Patch:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Delete the object with this uid; one that is gone is as good."""
+    """Delete the object with this uid. One that is gone is as good."""
 
     kind: ApiKind
     namespace: str

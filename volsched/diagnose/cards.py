@@ -44,7 +44,7 @@ STANDARD: Final = CardNames()
 
 
 def card_names_in(configuration: Configuration) -> CardNames:
-    """Return the reading of cards under a configuration; of several plugins the first that names a card counts."""
+    """Return how a configuration names cards. The first plugin that names a card decides."""
     reports = reports_in(configuration)
     names = first_name(report.card_name for report in reports if report.card_name is not None)
     shared = {resource: word for report in reports for resource, word in report.shared_cards.items()}
@@ -181,7 +181,7 @@ def pool_of_slice(found: ResourceSlice) -> tuple[str, str]:
 
 
 def _devices(node: str, found: ResourceSlice, holder_of: Callable[[Device], str]) -> Iterator[NodeCards]:
-    """Yield the devices of a slice; who reserved a claim that has one is on it."""
+    """Yield the devices of a slice. Who reserved a claim that has one is on it."""
     driver, pool = pool_of_slice(found)
     devices = found.spec.get("devices") or () if isinstance(found.spec, Mapping) else ()
     names = [str(device.get("name", "")) for device in devices]

@@ -33,14 +33,14 @@ class ClusterSnapshot:
         return replace(self, objects=tuple(table.values()))
 
     def without(self, gone: Sequence[tuple[str, str, str]]) -> ClusterSnapshot:
-        """Return it without objects of these kinds, namespaces and names; KeyError for one that is not there."""
+        """Return it without objects of these kinds, namespaces and names. Raises KeyError for one that is not there."""
         table = {identity_of(found): found for found in self.objects}
         for identity in gone:
             del table[identity]
         return replace(self, objects=tuple(table.values()))
 
     def profile(self) -> Profile:
-        """Return the configuration with its actions and plugins made anew; raises ConfigError."""
+        """Return the configuration with its actions and plugins made anew. Raises ConfigError."""
         return registry.load_profile(self.configuration)[0]
 
     def stage(self, cycles: int = 10, on_changes: Callable[[Sequence[Change]], None] = lambda _: None) -> Stage:

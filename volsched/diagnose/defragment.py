@@ -1,4 +1,4 @@
-"""Finds pods whose restart frees whole nodes of cards; each answer is proven by sessions.
+"""Finds pods whose restart frees whole nodes of cards. Each answer is proven by sessions.
 
 Cards that are scattered over nodes are useless to pods that want many together. Nothing is moved here: the user gets
 the pods that would find a place elsewhere, and restarts them, or not.
@@ -41,7 +41,7 @@ class PassedOver(AnswerRecord, frozen=True):
 
 
 class Moves(AnswerRecord, frozen=True):
-    """``nodes`` would have no pod with cards left; ``tried`` counts the sets of moves that sessions were run with.
+    """``nodes`` would have no pod with cards left. ``tried`` counts the sets of moves that sessions were run with.
 
     Where these are fewer nodes than asked for, ``passed_over`` states why of the others.
     """

@@ -60,7 +60,7 @@ _LONGEST_REASON: Final = 600
 
 
 class NotFoundError(LookupError):
-    """There is no such object; the text names those that may have been meant."""
+    """There is no such object. The text names those that may have been meant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +90,12 @@ def explain(simulation: Simulation, subject: Subject, *, nodes: bool = False) ->
     if answer is not None:
         return answer
     found = find(simulation, subject)
-    answer = _told(simulation, subject, found, nodes=nodes)
+    answer = _explanation(simulation, subject, found, nodes=nodes)
     warnings = tuple(_deadlocks(simulation, found.job, waits=answer.state == "waits"))
     return msgspec.structs.replace(answer, warnings=warnings, workload=workload_of(found.job).name)
 
 
-def _told(simulation: Simulation, subject: Subject, found: AskedAbout, *, nodes: bool) -> Explanation:
+def _explanation(simulation: Simulation, subject: Subject, found: AskedAbout, *, nodes: bool) -> Explanation:
     if _is_over(found):
         return Explanation(subject, "finished", _end_of(simulation, subject, found), queue=found.job.queue)
     if not found.waiting and (found.job.tasks or found.job.phase not in ("", "Pending", "Inqueue")):
@@ -124,7 +124,7 @@ def _blocking(owner: api.ApiObject) -> Iterator[Fault]:
 
 
 def find(simulation: Simulation, subject: Subject) -> AskedAbout:
-    """Return the job that a pod, PodGroup or workload stands for; raises NotFoundError."""
+    """Return the job that a pod, PodGroup or workload stands for. Raises NotFoundError."""
     cluster, key = simulation.mirror.cluster, f"{subject.namespace}/{subject.name}"
     if subject.kind == "pod":
         task = next((task for task in cluster.tasks.values() if task.key == key), None)
@@ -306,7 +306,7 @@ def _queue(simulation: Simulation, subject: Subject) -> Explanation:
     if use is None:
         raise NotFoundError(_absent(subject, (f"/{name}" for name in simulation.mirror.cluster.queues)))
     jobs = tuple(job for job in waiting_jobs(simulation) if job.queue == subject.name)
-    state = use.queue.spec.state or "Open"
+    state = use.queue.spec.reported_state or "Open"
     count = f"{len(jobs)} job{'s wait' if len(jobs) != 1 else ' waits'}"
     sentence = f"Queue {subject.name} is {state}; {count if jobs else 'nobody waits'} in it."
     most = Counter((job.step, job.reason) for job in jobs).most_common(1)
@@ -373,7 +373,7 @@ def _gang(job: JobInfo) -> Gang | None:
 
 
 def _short(simulation: Simulation, found: AskedAbout, verdict: Verdict) -> tuple[Short, ...]:
-    """Yield the shortages: those of the verdict; for room on nodes, the total of each resource."""
+    """Return the shortages: those of the verdict; for room on nodes, the total of each resource."""
     told = [Short(verdict.scope.value, **item.human(), name=verdict.queue) for item in verdict.shortfalls]
     if told or verdict.step in _OF_QUOTA or not found.waiting:
         return tuple(told)
@@ -492,7 +492,7 @@ def node_lines(simulation: Simulation, found: AskedAbout) -> tuple[NodeLine, ...
 
 @dataclass(frozen=True, slots=True)
 class _NodeRefusal:
-    """Return why a node refuses a pod: a predicate's message, else the shortage; neither if it has room."""
+    """Return why a node refuses a pod: a predicate's message, else the shortage. Neither if it has room."""
 
     node: str
     message: str

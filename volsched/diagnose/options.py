@@ -32,11 +32,11 @@ class Option:
     help: Callable[[Sizes], Help | None]
 
     def starts(self, what_if: WhatIf) -> bool:
-        """Return whether it helps when it goes as far as it may; raises WhatIfError."""
+        """Return whether it helps when it goes as far as it may. Raises WhatIfError."""
         return what_if.starts(self.change(self.most))
 
     def smallest(self, what_if: WhatIf) -> Help | None:
-        """Return its help with each part as small as possible, one after the other; raises WhatIfError.
+        """Return its help with each part as small as possible, one after the other. Raises WhatIfError.
 
         None: the job would start without any of it, in a later session.
         """

@@ -112,7 +112,7 @@ def _make(simulation: Simulation, doses: Sequence[_Dose]) -> None:
 
 
 def _help(doses: Sequence[_Dose], there: Objects) -> Help | None:
-    """Return what people do: patch queues and nodes, and change the template of pods; None where that is nothing."""
+    """Return what people do: patch queues and nodes, and change the template of pods, or None where that is nothing."""
     if not doses:
         return None
     suggestion, changed = doses[0].suggestion, _changed(doses, there)

@@ -65,7 +65,7 @@ def waiting_job(simulation: Looked, job: JobInfo, position: int) -> WaitingJob:
 
 
 def refusal_of_job(simulation: Looked, job: JobInfo) -> Verdict:
-    """Return why a job waits: the reason of most of its pods, that others of the gang wait being the last to count."""
+    """Return the reason of most pods of a job; that others of the gang wait counts last."""
     verdicts = [waiting_refusal(simulation, task) for task in job.waiting.values() if task.spec.is_managed]
     if not verdicts:
         return waiting_refusal(simulation, job)
@@ -110,7 +110,7 @@ def queue_state(use: QueueUse, waiting_jobs: int, waiting_pods: int) -> QueueSta
     """Return what there is to show of a queue in which so many jobs and pods wait."""
     queue = use.queue
     return QueueState(
-        queue.name, queue.spec.parent, queue.spec.state or "Open", figures_of(use), waiting_jobs, waiting_pods
+        queue.name, queue.spec.parent, queue.spec.reported_state or "Open", figures_of(use), waiting_jobs, waiting_pods
     )
 
 
@@ -123,7 +123,7 @@ def figures_of(use: QueueUse) -> tuple[Figures, ...]:
 
 
 def is_shown(dimension: Dimension) -> bool:
-    """Return whether a dimension has anything to show; a quota of 0 is something."""
+    """Return whether a dimension has anything to show. A quota of 0 is something."""
     return not dimension.is_empty or dimension.quota is not None
 
 

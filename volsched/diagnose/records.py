@@ -15,7 +15,7 @@ KINDS: Final = ("pod", "podgroup", "job", "deployment", "replicaset", "statefuls
 """Kinds that a question may be about. Other kinds of workloads may be, too."""
 
 State = Literal["scheduled", "waits", "finished", "idle"]
-"""``idle`` is what has nothing to schedule: a Job without pods that is over, a queue in which nobody waits."""
+"""``idle`` is what has nothing to schedule: a Job without pods that is over, a queue without waiting jobs."""
 
 
 class AnswerRecord(msgspec.Struct, frozen=True, rename="camel"):
@@ -70,7 +70,7 @@ class Figures(AnswerRecord, frozen=True):
 
 
 class QueuePosition(AnswerRecord, frozen=True):
-    """A job's place among those that wait in its queue (1 is next), and what the jobs before it ask for in all."""
+    """The position of a job in its queue (1 is next), and the sum of the requests before it."""
 
     queue: str
     position: int

@@ -1,4 +1,4 @@
-"""An explanation for somebody who may get one object alone: names of other teams' objects become counts."""
+"""An explanation for a user who may read one object only: names of other teams' objects become counts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OTHERS: Final = "others"
 
 
 def redacted(answer: Explanation, may_name: Callable[[str], bool] | None = None) -> Explanation:
-    """Return an explanation that names objects of namespaces alone that its reader may name; other jobs are "another".
+    """Return an explanation that names objects of namespaces alone that its reader may name. Other jobs are "another".
 
     Without ``may_name`` that is the subject's namespace; of a queue, no job at all is named then.
     """

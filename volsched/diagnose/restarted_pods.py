@@ -36,7 +36,7 @@ def restarted(known: ClusterSnapshot, going: Mapping[str, str], closed: Iterable
 
 
 def without_nodes(known: ClusterSnapshot, nodes: Collection[str]) -> ClusterSnapshot:
-    """Return the cluster after these nodes went: their pods wait as made again, those of a DaemonSet went with them."""
+    """Return the cluster without these nodes. Their pods wait again; those of DaemonSets are removed."""
     pods = [pod for pod in placed(known).values() if pod.spec.node_name in nodes and pod.status.phase not in ENDED]
     daemons = [identity_of(pod) for pod in pods if _stays_with_its_node(pod)]
     left = known.without([*(("Node", "", name) for name in nodes), *daemons])

@@ -242,7 +242,7 @@ def _deleted_pods(what_if: WhatIf) -> Iterator[Option]:
 
 
 def _jobs_holding(what_if: WhatIf) -> dict[str, list[str]]:
-    """Return the pods on nodes that ask for what the job asks for, by job; of cards alone where it asks for cards."""
+    """Return the placed pods that request what the job requests, by job; only cards if it requests cards."""
     wanted = set(asked_of(what_if.found.job)) - {"pods"}
     scarce = {name for name in wanted if "/" in name} or wanted
     placed: dict[str, list[str]] = {}

@@ -79,7 +79,7 @@ def written(known: ClusterSnapshot) -> bytes:
 
 
 def read(data: bytes, source: str) -> ClusterSnapshot:
-    """Return the cluster of a snapshot; raises SnapshotError."""
+    """Return the cluster of a snapshot. Raises SnapshotError."""
     try:
         file = json_text.decode(_unpacked(data, source), _File)
         if (file.api_version, file.kind) != (API_VERSION, KIND):
@@ -93,7 +93,7 @@ def read(data: bytes, source: str) -> ClusterSnapshot:
 
 
 def _unpacked(data: bytes, source: str) -> bytes:
-    """Return what a file holds; SnapshotError where that is out of all proportion to it."""
+    """Return what a file holds. Raises SnapshotError where that is out of all proportion to it."""
     most = max(SMALL, MOST_RATIO * len(data))
     unpacker = zlib.decompressobj(16 + zlib.MAX_WBITS)
     text = unpacker.decompress(data, most + 1)

@@ -1,4 +1,4 @@
-"""What-if on a run that was made: a change is tried by further sessions in a copy of the process, and nothing stays.
+"""Tries a change on a simulated run: further sessions in a copy of the process, without a trace.
 
 A copy is what ``fork`` makes: pages are shared until they are written, so a trial costs its sessions and not another
 reading of the cluster. Call it from a process of one thread.
@@ -27,7 +27,7 @@ MORE_CYCLES: Final = 6
 
 _FAILED: Final = 3
 _LONGEST: Final = 4096
-"""Bytes that a pipe takes at least, whether anybody reads or not."""
+"""Bytes that a pipe takes at least, even if nothing reads."""
 
 
 class WhatIfError(RuntimeError):
@@ -55,11 +55,11 @@ class WhatIf:
     made: int = 0
 
     def starts(self, change: Change) -> bool:
-        """True if sessions with the change start the job or pod; raises WhatIfError when they do not end."""
+        """True if sessions with the change start the job or pod. Raises WhatIfError when they do not end."""
         return not self.refusal(change)
 
     def refusal(self, change: Change) -> str:
-        """Return why it still waits after sessions with the change, empty when it starts; raises WhatIfError."""
+        """Return why it still waits after sessions with the change, empty when it starts. Raises WhatIfError."""
         seconds = self.left()
         if seconds <= 0:
             raise OutOfTimeError
@@ -76,7 +76,7 @@ class WhatIf:
         return _outcome(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), refusal)
 
     def _try(self, change: Change, seconds: float, pipe: int) -> None:
-        """Answer into the pipe, within so many seconds; this is the copy, of which nothing may be left."""
+        """Answer into the pipe, within so many seconds. This is the copy, of which nothing may be left."""
         code = _FAILED
         try:
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
@@ -106,7 +106,7 @@ class WhatIf:
         return "" if starts else _in_words(refusal_of_job(simulation, job))
 
     def smallest(self, change: Callable[[int], Change], least: int, most: int) -> int:
-        """Return the smallest amount from ``least`` to ``most`` with which it starts; ``most`` is known to do.
+        """Return the smallest amount from ``least`` to ``most`` with which it starts. ``most`` is known to do.
 
         More is taken to help at least as much. The answer is mostly small, so that is where the search begins. What is
         returned was tried itself, or is ``most``. Raises WhatIfError.

@@ -29,7 +29,7 @@ class AnswerError(VolschedError):
 
 
 def is_protected(plugin: str, protects: ProtectedFn, victim: TaskInfo, task: TaskInfo) -> bool:
-    """Ask a plugin whether a pod may not be evicted for a task; raises AnswerError."""
+    """Ask a plugin whether a pod may not be evicted for a task. Raises AnswerError."""
     answer: object = protects(victim, task)
     if answer is True or answer is False:
         return answer
@@ -37,19 +37,19 @@ def is_protected(plugin: str, protects: ProtectedFn, victim: TaskInfo, task: Tas
 
 
 def ask_predicate(predicate: Predicate, task: TaskInfo, node: NodeInfo) -> Verdict | None:
-    """Ask a predicate about one node; raises AnswerError."""
+    """Ask a predicate about one node. Raises AnswerError."""
     return checked_refusal(predicate, predicate.ask(task, node))
 
 
 def checked_refusal(predicate: Predicate, answer: object) -> Verdict | None:
-    """Return what a predicate answered; raises AnswerError."""
+    """Return what a predicate answered. Raises AnswerError."""
     if answer is None or isinstance(answer, Verdict):
         return answer
     raise AnswerError(predicate.plugin, predicate.fn, answer, _VERDICT)
 
 
 def as_mask(predicate: Predicate, answer: Any, rows: int) -> Mask:
-    """Return what the vector twin of a predicate answered about so many rows; raises AnswerError."""
+    """Return what the vector twin of a predicate answered about so many rows. Raises AnswerError."""
     if isinstance(answer, np.ndarray) and answer.dtype == np.bool_ and answer.shape == (rows,):
         return answer
     raise AnswerError(
@@ -58,7 +58,7 @@ def as_mask(predicate: Predicate, answer: Any, rows: int) -> Mask:
 
 
 def as_scores(order: NodeOrder, answer: Any, rows: int) -> Floats:
-    """Return what a node order answered about so many rows; raises AnswerError."""
+    """Return what a node order answered about so many rows. Raises AnswerError."""
     found = np.asarray(answer, dtype=np.float64)
     if found.shape != (rows,):
         raise AnswerError(
@@ -70,7 +70,7 @@ def as_scores(order: NodeOrder, answer: Any, rows: int) -> Floats:
 
 
 def check_scores(orders: Iterable[NodeOrder], task: TaskInfo, node: NodeInfo) -> None:
-    """Find whose score of a node is no number, where the sum is none; raises AnswerError."""
+    """Find whose score of a node is no number, where the sum is none. Raises AnswerError."""
     for order in orders:
         if order.applies_to_task(task):
             score = order.ask(task, node)

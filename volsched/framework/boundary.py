@@ -76,7 +76,7 @@ class _Pause:
 
 
 class PausedJobs:
-    """Jobs that are left alone for a while; kept from session to session."""
+    """Jobs that failed or took too long, and are skipped for a while; kept from session to session."""
 
     def __init__(self) -> None:
         self._pauses: dict[str, _Pause] = {}
@@ -84,13 +84,13 @@ class PausedJobs:
     def __len__(self) -> int:
         return len(self._pauses)
 
-    def holds(self, job: JobInfo, now: float) -> bool:
+    def has(self, job: JobInfo, now: float) -> bool:
         """True if a job is paused at this time (seconds since the epoch)."""
         pause = self._pauses.get(job.key)
         return pause is not None and job.unschedulable_at == PAUSED and now < pause.until
 
     def add(self, job: JobInfo, now: float) -> float:
-        """Pause a job, each time for twice as long; return the seconds."""
+        """Pause a job, each time for twice as long. Return the seconds."""
         before = self._pauses.get(job.key)
         seconds = FIRST_PAUSE_SECONDS if before is None else min(LONGEST_PAUSE_SECONDS, 2 * before.seconds)
         self._pauses[job.key] = _Pause(seconds, now + seconds)
@@ -102,13 +102,13 @@ class PausedJobs:
         """A job went well: begin with a short pause should it fail again."""
         self._pauses.pop(job.key, None)
 
-    def keep(self, jobs: Mapping[str, JobInfo]) -> None:
-        """Forget jobs that are no more."""
+    def forget_gone(self, jobs: Mapping[str, JobInfo]) -> None:
+        """Forget all jobs but these."""
         for key in [key for key in self._pauses if key not in jobs]:
             del self._pauses[key]
 
     def wake_at(self, now: float) -> float | None:
-        """Return when the first pause ends (seconds since the epoch); None without one that is running."""
+        """Return when the first pause ends (seconds since the epoch), or None without one that is running."""
         return min((pause.until for pause in self._pauses.values() if pause.until > now), default=None)
 
 
@@ -127,19 +127,19 @@ class Bounds:
     admissions: Admissions = field(default_factory=Admissions)
     news: Callable[[], bool] = lambda: False
 
-    def keep(self, jobs: Mapping[str, JobInfo]) -> None:
-        """Forget jobs that are no more."""
-        self.paused_jobs.keep(jobs)
-        self.admissions.keep(jobs)
+    def forget_gone(self, jobs: Mapping[str, JobInfo]) -> None:
+        """Forget all jobs but these."""
+        self.paused_jobs.forget_gone(jobs)
+        self.admissions.forget_gone(jobs)
 
     def wake_at(self, now: float) -> float | None:
-        """Return when the next pause or admission ends (seconds since the epoch); None if no time is known."""
+        """Return when the next pause or admission ends (seconds since the epoch), or None if no time is known."""
         times = self.paused_jobs.wake_at(now), self.admissions.wake_at(now)
         return min((time for time in times if time is not None), default=None)
 
     def is_paused(self, job: JobInfo, now: float) -> bool:
-        """True if a job is not to be admitted now."""
-        return self.paused_jobs.holds(job, now) or self.admissions.pauses(job, now)
+        """True if a job is skipped at this time (seconds since the epoch)."""
+        return self.paused_jobs.has(job, now) or self.admissions.pauses(job, now)
 
 
 class Boundary:
@@ -166,6 +166,11 @@ class Boundary:
         self._used = 0.0
         self._costs: dict[str, tuple[float, JobInfo]] = {}
 
+    @property
+    def gave_way(self) -> bool:
+        """True if the session ended because changes have come."""
+        return self.ended_for == "news"
+
     def is_over_budget(self, now: float) -> bool:
         """Note that the session is long; true if its time is over. Raises SessionOverError if it gives way."""
         used = self._used = now - self._began
@@ -184,7 +189,7 @@ class Boundary:
         return found if found is not None and found[0] > EXPENSIVE_SHARE * self.bounds.budget else None
 
     def over_budget(self) -> SessionOverError:
-        """End the session, as its time is over; return the error for that."""
+        """End the session, as its time is over. Return the error for that."""
         self.ended_for = "budget"
         return SessionOverError(
             f"{self._used:.1f}s of CPU were used, the budget of a session is {self.bounds.budget:g}s"
@@ -215,7 +220,7 @@ class Boundary:
 
 
 def culprit(error: BaseException, modules: Mapping[str, str]) -> str:
-    """Return the plugin in whose code an exception was raised; ``modules`` are those of the plugins, by their names."""
+    """Return the plugin in whose code an exception was raised. ``modules`` are those of the plugins, by their names."""
     if isinstance(error, AnswerError):
         return error.plugin
     found = ""

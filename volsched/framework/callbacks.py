@@ -89,7 +89,7 @@ QueueLevel: TypeAlias = int | str
 QueueWayFn: TypeAlias = Callable[[QueueInfo], Sequence[QueueLevel]]
 """The levels of a queue in a tree, the highest first, its own last."""
 QueueLevelKeyFn: TypeAlias = Callable[[QueueLevel], Any]
-"""Order of queues with the same parent: smaller keys first; no two queues have equal keys."""
+"""Order of queues with the same parent: smaller keys first. No two queues have equal keys."""
 VictimQueueKeyFn: TypeAlias = Callable[[QueueInfo, QueueInfo], Any]
 """Order of victims for a task of another queue: (queue of the victim, queue of the task) -> key, smaller first.
 
@@ -125,7 +125,7 @@ AppliesFn: TypeAlias = Callable[[PodTemplate], bool]
 """True if a callback applies to pods of this template. If not, it is not asked."""
 QueueKeyOfPodsFn: TypeAlias = Callable[[PodTemplate, QueueInfo], Hashable | None]
 KeyFn: TypeAlias = Callable[[TaskInfo], Hashable | None]
-"""Return a key for everything else that an answer depends on; None if the callback does not apply to the pod.
+"""Return a key for everything else that an answer depends on, or None if the callback does not apply to the pod.
 
 Pods with equal keys and templates share answers. With the parameters (template: PodTemplate, queue: QueueInfo) the key
 is the same for equal pods of one queue, so one of them is asked for all.
@@ -146,7 +146,7 @@ RefusedFn: TypeAlias = Callable[[TaskInfo, Verdict], None]
 """This task was refused for that reason."""
 PreemptiveFn: TypeAlias = Callable[[QueueInfo, Sequence[TaskInfo]], bool]
 """May the queue take room from others for these tasks? AND."""
-DueFn: TypeAlias = Callable[[QueueInfo, TaskInfo], bool | None]
+WithinDeservedFn: TypeAlias = Callable[[QueueInfo, TaskInfo], bool | None]
 """True if the queue, with this task, allocates at most its deserved share. None abstains. AND; without plugins: False.
 
 Then reclaim goes on beyond the minimum of a job.
@@ -204,5 +204,11 @@ if not TYPE_CHECKING:  # a type checker knows the present names alone
     }
     __getattr__ = former(
         __name__,
-        {name: (f"volsched.framework.reports:{now}", f"it is volsched.plugin.{now}") for name, now in _NOW.items()},
+        {
+            "DueFn": (":WithinDeservedFn", "it is WithinDeservedFn"),
+            **{
+                name: (f"volsched.framework.reports:{now}", f"it is volsched.plugin.{now}")
+                for name, now in _NOW.items()
+            },
+        },
     )

@@ -33,7 +33,7 @@ class FormerFlags(msgspec.StructMeta):
 
 
 def _translated(rule: str, args: tuple[Any, ...], given: dict[str, Any], former: frozenset[str]) -> tuple[Any, ...]:
-    """Replace former flags among what is given; return the arguments without a name."""
+    """Replace former flags among what is given. Return the arguments without a name."""
     flags = {name: given.pop(name) for name in former.intersection(given)}
     for name in sorted(flags):
         message = f"{rule}({name}=) ends with the next minor version; use for_each_pod= (docs/writing-a-plugin.md)"

@@ -48,7 +48,7 @@ class _MovedModules:
         self._moved = moved
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        """Return how a moved module is loaded; None for any other one."""
+        """Return how a moved module is loaded, or None for any other one."""
         return ModuleSpec(name, self) if name in self._moved else None  # type: ignore[arg-type]  # it has all methods
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:

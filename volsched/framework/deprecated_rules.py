@@ -1,4 +1,4 @@
-"""Rules of one minor version ago; each makes a ``Report`` of one part."""
+"""Rules of one minor version ago. Each makes a ``Report`` of one part."""
 
 from __future__ import annotations
 

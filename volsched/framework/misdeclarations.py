@@ -15,7 +15,7 @@ _NO_END: Final = 1 << 10
 
 
 def check_rule(plugin: str, rule: object) -> Rule:
-    """Return what was registered if it is a rule whose callbacks can be called; raises SignatureError."""
+    """Return what was registered if it is a rule whose callbacks can be called. Raises SignatureError."""
     if not isinstance(rule, Rule):
         given = rule.__name__ if isinstance(rule, type) else f"of type {type(rule).__name__}"
         raise SignatureError(
@@ -34,7 +34,7 @@ def check_rule(plugin: str, rule: object) -> Rule:
 
 
 def check_accounts(plugin: str, rule: NodeRule, signature: Signature) -> None:
-    """Refuse a callback whose answers are shared although it reads an account of the cluster; raises SignatureError.
+    """Refuse a callback whose answers are shared although it reads an account of the cluster. Raises SignatureError.
 
     A callback that is given the whole node may read an account of that node: it is asked again after each change there.
     """
@@ -76,7 +76,7 @@ def _callbacks(kind: type[Rule]) -> tuple[tuple[str, int | None], ...]:
 
 @cache
 def _own_hints(kind: type) -> dict[str, Any]:
-    """Return what a class itself annotates; bases that many rules share are evaluated once."""
+    """Return what a class itself annotates. Bases that many rules share are evaluated once."""
     if not issubclass(kind, Rule):
         return {}
     from volsched.framework.dispatch.combining import ElasticQuota  # noqa: PLC0415 - plugins are imported without it

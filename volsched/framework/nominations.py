@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def waits_for_room(task: TaskInfo, node: NodeInfo) -> Verdict:
-    """Return a task that fits on a node once pods there are gone, or once the rest of its gang has room."""
+    """Return the refusal of a task that waits on a node for terminating pods, or for its gang."""
     message = f'pod "{task.key}" can go to node "{node.name}" once pods that are being deleted there are gone'
     if not terminating_on(node):
         message = f'room on node "{node.name}" is kept for pod "{task.key}"'
@@ -29,7 +29,7 @@ def waits_for_room(task: TaskInfo, node: NodeInfo) -> Verdict:
 
 
 def by_importance(task: TaskInfo) -> tuple[int, float, str]:
-    """Of tasks that were promised room: the more important first, then the older."""
+    """Return the sort key of tasks that were promised room: the more important first, then the older."""
     return -task.eviction_priority, task.created, task.uid
 
 
@@ -109,7 +109,7 @@ class Nominations:
             self.give_up(task)
 
     def _kept_within(self, task: TaskInfo) -> bool:
-        """Keep a task's promise; what fails over it ends with its job."""
+        """Keep a task's promise. What fails over it ends with its job."""
         if task.job is None:
             return self._keep(task)
         with self._session.about(task.job):

@@ -71,7 +71,7 @@ class SessionQueries:
         return self.cluster.node_cache.properties_version
 
     def request(self, task: TaskInfo) -> tuple[tuple[int, int], ...]:
-        """Return how much a task requests, by column."""
+        """Return the request of a task as pairs of column and amount."""
         return self.cluster.columns.request(task.template)
 
     def best_effort_jobs(self) -> Iterable[JobInfo]:
@@ -83,7 +83,7 @@ class SessionQueries:
         return self.cluster.queue_cache.unadmitted.values()
 
     def labels_of_namespace(self, name: str) -> Mapping[str, str] | None:
-        """Return the labels of a namespace; None for one that is not known."""
+        """Return the labels of a namespace, or None for one that is not known."""
         return self.cluster.queue_cache.namespaces.get(name)
 
     def without_requeue(self) -> AbstractContextManager[None]:
@@ -103,11 +103,11 @@ class SessionQueries:
         return self.rules.queues_of(jobs, key)
 
     def queue_key(self, queue: QueueInfo) -> tuple[Any, ...]:
-        """Return the place of a queue among queues; smaller goes first."""
+        """Return the place of a queue among queues. Smaller goes first."""
         return self.rules.queue_key(queue)
 
     def job_key(self, job: JobInfo) -> tuple[Any, ...]:
-        """Return the place of a job in its queue; smaller goes first."""
+        """Return the place of a job in its queue. Smaller goes first."""
         return self.rules.job_key(job)
 
     def in_order(self, tasks: Iterable[TaskInfo]) -> list[TaskInfo]:
@@ -152,9 +152,9 @@ class SessionQueries:
 
     # -- whom plugins let evict ---------------------------------------------------------------------------------------
 
-    def is_due(self, queue: QueueInfo, task: TaskInfo) -> bool:
+    def is_within_deserved(self, queue: QueueInfo, task: TaskInfo) -> bool:
         """True if a queue would hold no more than it deserves with a waiting task."""
-        return self.rules.is_due(queue, task)
+        return self.rules.is_within_deserved(queue, task)
 
     def preemptable(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
         """Return whom of the candidates a task may preempt."""
@@ -164,9 +164,9 @@ class SessionQueries:
         """Return from whom of the candidates a task may reclaim."""
         return self.rules.reclaimable(task, candidates)
 
-    def reclaimable_by_due(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
+    def reclaimable_by_share(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
         """Return from whom a task may reclaim while all their queues keep what they deserve."""
-        return self.rules.reclaimable_by_due(task, candidates)
+        return self.rules.reclaimable_by_share(task, candidates)
 
     def protectors(self, task: TaskInfo, candidates: Iterable[TaskInfo]) -> list[frozenset[str]]:
         """Return for each candidate the plugins that protect it, or one that goes with it."""

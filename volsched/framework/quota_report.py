@@ -97,7 +97,7 @@ class Dimension:
 
 @dataclass(frozen=True, slots=True)
 class PodUse:
-    """A pod on a node: which card it is charged for, and milli-cards of it; no name when it is charged for none."""
+    """The card charge of one pod on a node, in milli-cards. The name is empty if the pod has no charge."""
 
     pod: str
     node: str

@@ -25,7 +25,7 @@ _DEVICES: Final = "deviceclass"
 
 @cache
 def _key() -> re.Pattern[str]:
-    """Return a namespace and a name as messages have them; names of resources and labels have dots before the slash."""
+    """Return a namespace and a name as messages have them. Names of resources and labels have dots before the slash."""
     return re.compile(
         r"""(?P<kind>\b(?:pod|PodGroup|job|gang|claim|resourceclaim|persistentvolumeclaim)\s)?(?P<quote>["']?)"""
         r"(?<![\w./-])(?P<namespace>[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)/"
@@ -34,7 +34,7 @@ def _key() -> re.Pattern[str]:
 
 
 def within(cluster: Cluster, namespace: str, text: str) -> str:
-    """Return a visible text that names only objects of this namespace; "" is the namespace of nodes and queues."""
+    """Return a visible text that names only objects of this namespace. "" is the namespace of nodes and queues."""
 
     def instead(other: str, name: str, *, is_named: bool) -> str | None:
         if other == namespace:

@@ -9,7 +9,16 @@ import msgspec
 
 from volsched.framework.callbacks import KeyFn, QueueKeyOfPodsFn
 from volsched.framework.misdeclarations import check_accounts, check_rule
-from volsched.framework.rules import Allocatable, Deserved, Due, NodeRule, Predicate, Preemptive, Reclaimable, Rule
+from volsched.framework.rules import (
+    Allocatable,
+    Deserved,
+    NodeRule,
+    Predicate,
+    Preemptive,
+    Reclaimable,
+    Rule,
+    WithinDeserved,
+)
 from volsched.framework.signature import is_of_queue as is_keyed_by_queue
 from volsched.framework.signature import signature_of, slower_without_types
 from volsched.model.observers import Observer
@@ -88,7 +97,7 @@ class Registrar:
         return self.session.account(name, make)
 
     def register(self, *rules: Rule) -> None:
-        """Register rules, in order; rules that a switch of the configuration turns off are left out.
+        """Register rules, in order. Rules that a switch of the configuration turns off are left out.
 
         Raises SignatureError for anything that is no rule, and for a callback that cannot be called. This is checked
         when a plugin registers for the first time with a configuration: later sessions run the same code.
@@ -99,7 +108,7 @@ class Registrar:
                 check_rule(option.name, rule)
             if rule.switch and not option.allows(rule.switch):
                 if isinstance(rule, Allocatable | Predicate):
-                    self.session.rules.steps.left_out.add(option.name)
+                    self.session.rules.one_at_a_time.left_out.add(option.name)
             elif isinstance(rule, Deserved):
                 self._register_deserved(rule)
             else:
@@ -115,7 +124,7 @@ class Registrar:
 
     def _register_deserved(self, rule: Deserved) -> None:
         quota, allows = rule.quota, self._option.allows
-        self.register(Preemptive(quota.may_take_room), Reclaimable(quota.victims), Due(quota.is_within))
+        self.register(Preemptive(quota.may_take_room), Reclaimable(quota.victims), WithinDeserved(quota.is_within))
         preempts = rule.inside and allows("enablePreemptable")
         self.session.rules.elastic.add(quota, reclaims=allows("enableReclaimable"), preempts=preempts)
 

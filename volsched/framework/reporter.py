@@ -28,7 +28,7 @@ UNSCHEDULABLE = "Unschedulable"
 _STANDINGS: Final = tuple(status.name.capitalize() for status in TaskStatus)
 
 EVENTS_FOR_EACH_ROLE: Final = 10
-"""The number of pods of each role of a gang that get an Event about its reason; all pods get a condition."""
+"""The number of pods of each role of a gang that get an Event about its reason. All pods get a condition."""
 
 _KEPT: Final = (
     (ConditionReason.SCHEDULER_ERROR,),
@@ -37,7 +37,7 @@ _KEPT: Final = (
 """Reasons that conditions keep whatever the flag is: new nodes would not help these pods."""
 
 _PATIENT = (UNSCHEDULABLE, "QueueClosed")
-"""Reasons that only time changes; their Events are no warnings (as in Volcano)."""
+"""Reasons of a job that is not admitted whose Events are no warnings (as in Volcano)."""
 
 
 def refusal_of(task: TaskInfo) -> Verdict | None:
@@ -149,7 +149,7 @@ def _to_report(task: TaskInfo) -> tuple[Verdict | None, bool]:
 
 
 def _refusal_to_report(task: TaskInfo) -> Verdict | None:
-    """Return the refusal that a pod reports; None if the API server has words for it.
+    """Return the refusal that a pod reports, or None if the API server has words for it.
 
     Of refusals of its job, only those that stop the pod, too.
     """
@@ -158,7 +158,9 @@ def _refusal_to_report(task: TaskInfo) -> Verdict | None:
         return own if own.step is not Step.GATED else None
     if task.spec.gated or task.spec.terminating or task.backing_off or task.job is None:
         return None
-    if native_gangs.is_incomplete(task.job.refusal):  # told of the group alone: nobody is to make nodes for it
+    if native_gangs.is_incomplete(
+        task.job.refusal
+    ):  # reported of the group alone: no autoscaler is to make nodes for it
         return None
     return task.job.refusal
 
@@ -182,23 +184,23 @@ def _by_number(task: TaskInfo) -> tuple[str, int, str]:
 
 
 def about_group(job: JobInfo, kind: str, reason: str, message: str) -> RecordEvent:
-    """Return an Event on a job's PodGroup; ``kind`` is Normal or Warning."""
+    """Return an Event on a job's PodGroup. ``kind`` is Normal or Warning."""
     version = job.spec.native.version.name if job.spec.native is not None else POD_GROUP_VERSION
     return RecordEvent("PodGroup", version, job.namespace, job.group_name, job.spec.group_uid, kind, reason, message)
 
 
 def about_queue(queue: QueueInfo, kind: str, reason: str, message: str) -> RecordEvent:
-    """Return an Event on a queue; ``kind`` is Normal or Warning."""
+    """Return an Event on a queue. ``kind`` is Normal or Warning."""
     return RecordEvent("Queue", QUEUE_VERSION, "", queue.name, queue.spec.uid, kind, reason, truncated(message))
 
 
 def about_node(node: NodeInfo, kind: str, reason: str, message: str) -> RecordEvent:
-    """Return an Event on a node; ``kind`` is Normal or Warning."""
+    """Return an Event on a node. ``kind`` is Normal or Warning."""
     return RecordEvent("Node", "v1", "", node.name, node.spec.uid, kind, reason, truncated(message))
 
 
 def about_pod(task: TaskInfo, kind: str, reason: str, message: str) -> RecordEvent:
-    """Return an Event on a pod; ``kind`` is Normal or Warning."""
+    """Return an Event on a pod. ``kind`` is Normal or Warning."""
     return RecordEvent("Pod", "v1", task.namespace, task.name, task.uid, kind, reason, truncated(message))
 
 

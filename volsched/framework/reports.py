@@ -94,5 +94,5 @@ class Report(Rule, frozen=True):
     suggestions: SuggestionsFn | None = None
 
     def callback(self) -> Self:
-        """Return the rule: each reader looks at a part of it."""
+        """Return the rule itself: readers ask for its parts."""
         return self

@@ -14,7 +14,7 @@ MOST_BYTES = 1 << 20
 """Memory that one compiled expression may take."""
 
 LONGEST_PATTERN = 1000
-"""Characters: compiling one of 200,000 takes seconds; a name of a resource has 317 at most."""
+"""Characters: compiling one of 200,000 takes seconds. A name of a resource has 317 at most."""
 
 
 class DeviceNames:

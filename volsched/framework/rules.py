@@ -22,7 +22,6 @@ from volsched.framework.callbacks import (
     BestNodeFn,
     CloseFn,
     DeviceLimitsFn,
-    DueFn,
     HeadroomFn,
     JobEnqueuedFn,
     JobKeyFn,
@@ -45,6 +44,7 @@ from volsched.framework.callbacks import (
     VictimQueueKeyFn,
     VictimsFn,
     WakeFn,
+    WithinDeservedFn,
     WordingsFn,
 )
 from volsched.framework.columns.views import NodeTable, node_view, template_view
@@ -68,7 +68,7 @@ after this one question.
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """The base of rules; the first field of each is its callback.
+    """The base of rules. The first field of each is its callback.
 
     ``switch`` names the switch of the configuration that leaves the rule out; empty if none does.
     """
@@ -85,8 +85,8 @@ class Rule(msgspec.Struct, frozen=True):
         """Return what is called."""
         return getattr(self, self.__struct_fields__[0])
 
-    def one_at_a_time(self) -> AppliesFn:
-        """Return the templates of pods that this rule allows only one at a time."""
+    def placed_singly(self) -> AppliesFn:
+        """Return a test: True for templates whose pods this rule places one at a time."""
         return never
 
 
@@ -189,8 +189,8 @@ class JobReady(Rule, frozen=True, metaclass=FormerFlags):
     fn: JobReadyFn
     for_each_pod: AppliesFn = always
 
-    def one_at_a_time(self) -> AppliesFn:
-        """Return the templates of pods after each of which the rule must be asked again."""
+    def placed_singly(self) -> AppliesFn:
+        """Return a test: True for templates after each pod of which the rule is asked again."""
         return self.for_each_pod
 
 
@@ -214,13 +214,13 @@ class JobStarving(Rule, frozen=True):
 
 
 class Overused(Rule, frozen=True):
-    """Stop a queue that has its due."""
+    """Stop a queue that has its deserved share."""
 
     switch: ClassVar[str] = "enabledOverused"
     fn: OverusedFn
 
 
-Quota: TypeAlias = tuple[HeadroomFn | None, AllocatableFn, RefusedFn | None]
+QuotaCallbacks: TypeAlias = tuple[HeadroomFn | None, AllocatableFn, RefusedFn | None]
 
 
 def _nobody(_queue: QueueInfo, _task: TaskInfo) -> None:
@@ -247,12 +247,12 @@ class Allocatable(Rule, frozen=True):
         if (self.refusal is None) is (self.headroom is None):
             raise SignatureError("Allocatable takes a refusal or a headroom, one of them")
 
-    def callback(self) -> Quota:
+    def callback(self) -> QuotaCallbacks:
         """Return both ways to ask, and the function to call after a refusal."""
         return self.headroom, self.refusal or _nobody, self.refused
 
-    def one_at_a_time(self) -> AppliesFn:
-        """Return the templates that are refused plainly."""
+    def placed_singly(self) -> AppliesFn:
+        """Return a test: True for templates whose pods are refused one by one, without a headroom."""
         return never if self.headroom is not None else self.applies_to or always
 
 
@@ -290,7 +290,7 @@ class Protected(Rule, frozen=True):
     fn: ProtectedFn
 
 
-class Due(Rule, frozen=True):
+class WithinDeserved(Rule, frozen=True):
     """Lets reclaim go on beyond the minimum of jobs, as long as the job's queue is within its deserved share.
 
     ``victims`` returns the candidates that a task may take then: after each eviction its queue, and the queues above
@@ -298,7 +298,7 @@ class Due(Rule, frozen=True):
     """
 
     switch: ClassVar[str] = "enableReclaimable"
-    is_within: DueFn
+    is_within: WithinDeservedFn
     victims: VictimsFn | None = None
 
     def callback(self) -> Self:
@@ -309,8 +309,8 @@ class Due(Rule, frozen=True):
 class Deserved(Rule, frozen=True):
     """Makes deserved amounts of queues reclaimable, and nothing else of that dimension; see ``volsched.quota.reclaim``.
 
-    It is a ``Preemptive``, a ``Reclaimable`` and a ``Due`` rule. With ``inside``, preemption inside a queue, too, takes
-    only pods that hold the wanted dimension.
+    It is a ``Preemptive``, a ``Reclaimable`` and a ``WithinDeserved`` rule. With ``inside``, preemption inside a queue
+    takes only pods that hold the wanted dimension, too.
     """
 
     quota: ElasticQuota
@@ -327,7 +327,7 @@ class DeviceLimits(Rule, frozen=True):
 
 
 class PrePredicate(Rule, frozen=True):
-    """Refuse a task before any node is asked; ``applies_to`` states which pods it may refuse, any without it.
+    """Refuse a task before any node is asked. ``applies_to`` states which pods it may refuse, any without it.
 
     ``for_each_pod``: the templates of which it has to be asked about each pod; without it all that it may refuse. The
     pods of others get the same answer if the plugin's predicate has the same key for them.
@@ -338,8 +338,8 @@ class PrePredicate(Rule, frozen=True):
     applies_to: AppliesFn | None = None
     for_each_pod: AppliesFn | None = None
 
-    def one_at_a_time(self) -> AppliesFn:
-        """Return the templates of which it has to be asked about each pod."""
+    def placed_singly(self) -> AppliesFn:
+        """Return a test: True for templates of which the rule is asked about each pod."""
         return self.for_each_pod or self.applies_to or always
 
 
@@ -370,8 +370,8 @@ class NodeRule(Rule, frozen=True, metaclass=FormerFlags):
         """Return the rule: engines look at all of it."""
         return self
 
-    def one_at_a_time(self) -> AppliesFn:
-        """Return the templates that it names; by default those of pods with a key (``dispatch.steps``)."""
+    def placed_singly(self) -> AppliesFn:
+        """Return the test ``for_each_pod``; by default ``dispatch.steps`` decides by the keys of pods."""
         return self.for_each_pod or never
 
     def reading(self, signature: Signature, **further: Any) -> Self:
@@ -430,8 +430,8 @@ class BatchNodeOrder(Rule, frozen=True):
         """Return the rule: engines look at all of it."""
         return self
 
-    def one_at_a_time(self) -> AppliesFn:
-        """Return the templates of pods that depend on others: placing one may change the scores of its equals."""
+    def placed_singly(self) -> AppliesFn:
+        """Return a test: True for templates whose scores may change when an equal pod is placed."""
         return depends_on_pods
 
 
@@ -459,8 +459,8 @@ class EventHandler(Rule, frozen=True, metaclass=FormerFlags):
     for_each_pod: AppliesFn = always
     in_steps: bool = False
 
-    def one_at_a_time(self) -> AppliesFn:
-        """Return the templates of which it has to hear of each pod alone."""
+    def placed_singly(self) -> AppliesFn:
+        """Return a test: True for templates whose pods are reported to the handler one at a time."""
         return never if self.in_steps else self.for_each_pod
 
 
@@ -491,7 +491,7 @@ class NodeCallbacks:
     best_nodes: list[BestNodeFn] = field(default_factory=list)
 
     def identity(self) -> tuple[object, ...]:
-        """Return the signature of all rules; answers of an earlier session hold only if it is equal."""
+        """Return the signature of all rules. Answers of an earlier session hold only if it is equal."""
         return (
             tuple((p.plugin, p.scope, p.signature, getattr(p.fn, "__qualname__", "")) for p in self.predicates),
             tuple((s.plugin, s.scope, s.signature, getattr(s.fn, "__qualname__", "")) for s in self.node_orders),
@@ -514,6 +514,7 @@ if not TYPE_CHECKING:  # a type checker knows the present names alone
     __getattr__ = former(
         __name__,
         {
+            "Due": (":WithinDeserved", "it is WithinDeserved"),
             "CountedOverTime": ("volsched.quota.past_use:CountedOverTime", "it is in volsched.quota.past_use"),
             **{
                 name: (f"volsched.framework.deprecated_rules:{name}", f"register Report({part}=...)")

@@ -8,13 +8,12 @@ with the tasks and jobs that they concern. What was only tried or held is undone
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from volsched.framework.boundary import Boundary, Bounds, SessionOverError, failed, too_expensive
-from volsched.framework.callbacks import NO_LIMIT, Headroom
+from volsched.framework.callbacks import UNLIMITED, Headroom
 from volsched.framework.config.configuration import Configuration
 from volsched.framework.dispatch.ruleset import Ruleset
 from volsched.framework.engine.fast import Engine
@@ -29,6 +28,7 @@ from volsched.framework.rules import Preemptive, SessionClose
 from volsched.framework.statement import Statement, Statements, bind_step
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
+from volsched.model.former import renamed_attributes
 from volsched.model.job import INQUEUE, JobInfo, PodGroupCondition
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.plan import LiftGate, PlanStep, RecordEvent
@@ -39,19 +39,33 @@ from volsched.model.values.series import Numbers, Series
 from volsched.model.verdict import Scope, Step, Verdict
 
 LIFTING = Verdict(Step.GATED, "", Scope.POD, "SchedulingGated", f"{ADMISSION_GATE} is being lifted", resolvable=False)
-"""A task whose gate we are taking away; the API server words gates itself, so this is not told."""
+"""A task whose gate we are taking away. The API server words gates itself, so this is not told."""
 
 _LOST = "an account does not follow the cluster any more"
 
+_FORMER = {
+    "bounds": "boundary.bounds",
+    "faults": "boundary.faults",
+    "gang_searches": "stats.gang_searches",
+    "gave_way": "boundary.gave_way",
+    "hints": "stats.hints",
+    "is_due": "is_within_deserved",
+    "is_unfinished": "stats.is_unfinished",
+    "job_attempts": "stats.job_attempts",
+    "modules": "boundary.modules",
+    "over": "boundary.over",
+    "reclaimable_by_due": "reclaimable_by_share",
+    "tell": "record_event",
+    "victim_searches": "stats.victim_searches",
+    "victims": "stats.victims",
+    "whole": "events.whole",
+}
+"""Where the attributes of one minor version ago are now."""
+
+_ENDED = "; a session that has ended has no attributes: plugins keep data in an account (registrar.account)"
+
 FAILED_SCHEDULING = "FailedScheduling"
 """The reason of the Event on a pod that no node takes, as kube-scheduler's."""
-
-
-class Quota(NamedTuple):
-    """How many tasks a queue may take on in one step, and why none."""
-
-    most: int
-    refusal: Verdict | None = None
 
 
 T = TypeVar("T")
@@ -103,37 +117,39 @@ class Session(SessionQueries):
 
     @property
     def is_long(self) -> bool:
-        """Whether the session took long enough for namespaces to take turns."""
+        """True if the session took long enough for namespaces to take turns."""
         return self.boundary.is_long
 
     def account(self, name: str, make: Callable[[Cluster], T]) -> T:
-        """An account that outlives the session; if it is an ``Observer`` it follows every change."""
+        """Return an account that outlives the session; if it is an ``Observer`` it follows every change."""
         return self._accounts.get(name, make)
 
     # -- what queues take on ------------------------------------------------------------------------------------------
 
-    def quota(self, queue: QueueInfo, task: TaskInfo) -> Quota:
-        """How many tasks like this one the queue may take on in one step, and why not even this one.
+    def quota(self, queue: QueueInfo, task: TaskInfo) -> Headroom:
+        """Return the smallest headroom of all quotas for tasks like this one; its ``batch`` may be placed in one step.
 
         A refused task counts there no longer because its gate was lifted.
         """
         self._exclude_ungated((task,))
-        most, template = NO_LIMIT, task.template
+        smallest, template = UNLIMITED, task.template
         for headroom, refusal, refused in self.rules.quotas:
             if headroom is not None:
                 found = headroom(queue, template)
-                verdict, most = found.refusal, min(most, found.batch)
             else:
                 verdict = refusal(queue, task)
-            if verdict is not None:
+                found = UNLIMITED if verdict is None else Headroom(0, verdict)
+            if found.refusal is not None:
                 if refused is not None:
-                    refused(task, verdict)
+                    refused(task, found.refusal)
                 self._count_no_more()
-                return Quota(0, verdict)
-        return Quota(most)
+                return found
+            if found.batch < smallest.batch:
+                smallest = found
+        return smallest
 
     def allocatable_refusal(self, queue: QueueInfo, task: TaskInfo) -> Verdict | None:
-        """Why the queue may not take the task on."""
+        """Return why the queue may not take the task on."""
         return self.quota(queue, task).refusal
 
     def _count_no_more(self) -> None:
@@ -143,7 +159,7 @@ class Session(SessionQueries):
             self.cluster.wake(ClusterEvent.DEMAND_CHANGED)
 
     def takes_on(self, queue: QueueInfo, task: TaskInfo) -> bool:
-        """Whether the queue may take the task on; as ``allocatable_refusal``, but nobody is told."""
+        """True if the queue may take the task on; unlike ``allocatable_refusal`` it reports nothing to plugins."""
         self._exclude_ungated((task,))
         return all(
             (headroom(queue, task.template).refusal if headroom is not None else refusal(queue, task)) is None
@@ -162,7 +178,7 @@ class Session(SessionQueries):
             self.cluster.queue_cache.set_ungated(task, ungated=False)
 
     def headrooms(self, queue: QueueInfo, task: TaskInfo) -> tuple[Headroom, ...] | None:
-        """What each plugin lets the queue take on of such tasks; None when one refuses plainly."""
+        """Return what each plugin lets the queue take on of such tasks, or None when one refuses plainly."""
         self._exclude_ungated(())
         found = self.rules.headrooms
         return tuple(fn(queue, task.template) for fn in found) if len(found) == len(self.rules.quotas) else None
@@ -170,17 +186,17 @@ class Session(SessionQueries):
     def together(self, task: TaskInfo) -> int:
         """Return how many tasks equal to this one, of its job and template, may be placed in one step."""
         rules, job = self.rules, task.job
-        if self.nominations.held or self.on_placed is not None or job is None or rules.steps.is_of_one(task):
+        if self.nominations.held or self.on_placed is not None or job is None or rules.one_at_a_time.applies_to(task):
             return 1
         return 1 if rules.is_ready(job) else job.lacking
 
     def may_preempt(self, queue: QueueInfo, tasks: Sequence[TaskInfo]) -> bool:
-        """Whether the queue may take room from others for these tasks."""
+        """True if the queue may take room from others for these tasks."""
         self._exclude_ungated(tasks)
         return all(fn(queue, tasks) for fn in self.rules.of[Preemptive])
 
     def enqueued(self, job: JobInfo) -> None:
-        """Admit the job: every plugin is told."""
+        """Admit a job, and notify the plugins."""
         self.rules.enqueued(job)
         self.cluster.queue_cache.set_phase(job, INQUEUE, admits=True)
 
@@ -195,11 +211,11 @@ class Session(SessionQueries):
         self.refusals.refuse_job(job, verdict)
 
     def clear_refusal(self, job: JobInfo) -> None:
-        """Leave no reason with a job any more; its tasks keep theirs."""
+        """Leave no reason with a job any more. Its tasks keep theirs."""
         self.refusals.clear(job)
 
     def set_conditions(self, job: JobInfo, conditions: tuple[PodGroupCondition, ...]) -> None:
-        """Replace the conditions of a PodGroup; they are written when they state something new."""
+        """Replace the conditions of a PodGroup. They are written when they state something new."""
         self.refusals.set_conditions(job, conditions)
 
     def refused_again(self) -> list[tuple[TaskInfo, Verdict | None]]:
@@ -212,12 +228,8 @@ class Session(SessionQueries):
 
     # -- boundaries ---------------------------------------------------------------------------------------------------
 
-    def is_set_aside(self, job: JobInfo) -> bool:
-        """True if a job is left alone for a while, as it failed or took too long."""
-        return self.boundary.bounds.paused_jobs.holds(job, self.now)
-
     def is_paused(self, job: JobInfo) -> bool:
-        """True if a job is not to be admitted now, whatever there is."""
+        """True if a job is skipped for a while: it failed, took too long, or its admission has just ended."""
         return self.boundary.bounds.is_paused(job, self.now)
 
     def admission_turn(self, job: JobInfo) -> float:
@@ -263,7 +275,7 @@ class Session(SessionQueries):
         return True
 
     def _fail(self, job: JobInfo, error: Exception, open_before: int) -> None:
-        """Undo what was tried for a job, and tell it what failed."""
+        """Undo the attempt for a job, and refuse the job with what failed."""
         plugin = self.boundary.blame(error)
         try:
             self._statements.discard_since(open_before)
@@ -271,7 +283,7 @@ class Session(SessionQueries):
             raise SessionOverError(f"what was tried could not be undone: {worse}", plugin) from worse
         self.engine = self.engine.new_instance()
         self.engine.open(self.rules.nodes)
-        self.refusals.refuse_all(job, failed(plugin, error, self._set_job_aside(job)))
+        self.refusals.refuse_all(job, failed(plugin, error, self._pause(job)))
 
     def _end_over_budget(self) -> None:
         """End the session, and leave alone for a while what has taken most of its time."""
@@ -279,11 +291,11 @@ class Session(SessionQueries):
         if most is not None:
             cost, job = most
             budget = self.boundary.bounds.budget
-            self.refusals.refuse_all(job, too_expensive(cost, budget, self._set_job_aside(job)))
+            self.refusals.refuse_all(job, too_expensive(cost, budget, self._pause(job)))
         raise self.boundary.over_budget()
 
-    def _set_job_aside(self, job: JobInfo) -> float:
-        """Leave a job alone for a while; return for how many seconds."""
+    def _pause(self, job: JobInfo) -> float:
+        """Pause a job. Return for how many seconds."""
         return self.boundary.bounds.paused_jobs.add(job, self.now)
 
     def check_accounts(self) -> None:
@@ -358,18 +370,18 @@ class Session(SessionQueries):
             return
 
     def later(self, task: TaskInfo) -> NodeInfo | None:
-        """The best node that will have room for a task once others have left (``Engine.later``)."""
+        """Return the best node that will have room for a task once others have left (``Engine.later``)."""
         node = self.engine.later(task)
         if node is not None and self.on_placed is not None:
             self.on_placed(self, task)
         return node
 
     def has_room(self, task: TaskInfo, node: NodeInfo) -> bool:
-        """Whether a node has as much free now as a task requests."""
+        """True if a node has as much free now as a task requests."""
         return node.fits_idle(self.request(task))
 
     def fits_now(self, task: TaskInfo, node: NodeInfo) -> bool:
-        """Whether a task may go on a node now."""
+        """True if a task may go on a node now."""
         return self.has_room(task, node) and self.engine.admits(task, node)
 
     def refuse_by_nodes(self, task: TaskInfo, step: Step) -> None:
@@ -382,7 +394,7 @@ class Session(SessionQueries):
     # -- closing ------------------------------------------------------------------------------------------------------
 
     def record_event(self, event: RecordEvent) -> None:
-        """Have an Event recorded on an object; how things stand is told once in a session.
+        """Have an Event recorded on an object. How things stand is reported once in a session.
 
         It names no object of another namespace than its own.
         """
@@ -390,7 +402,7 @@ class Session(SessionQueries):
 
     @contextmanager
     def trying(self) -> Iterator[None]:
-        """Have nobody told of what is refused inside, as it is only tried, and wake nobody."""
+        """Report no refusals inside, and wake no jobs, as things are only tried."""
         with self.events.quiet(), self.cluster.without_requeue():
             yield
 
@@ -416,18 +428,7 @@ class Session(SessionQueries):
         vars(self).clear()
 
     if not TYPE_CHECKING:  # a type checker knows what a session has
-
-        def tell(self, event: RecordEvent) -> None:
-            """Record an Event, under the name of one minor version ago."""
-            message = "Session.tell ends with the next minor version; it is record_event"
-            warnings.warn(message, DeprecationWarning, stacklevel=2)
-            self.record_event(event)
-
-        def __getattr__(self, name: str) -> object:
-            raise AttributeError(
-                f"Session has no {name}; one that has ended has nothing: a plugin keeps what outlives a session in an "
-                "account (registrar.account)"
-            )
+        __getattr__ = renamed_attributes(_FORMER, hint=_ENDED)
 
     def reported(self, part: Callable[[Report], Part | None]) -> list[Part]:
         """Return one part of each report of a plugin that has it, in the order of registration."""
@@ -435,12 +436,12 @@ class Session(SessionQueries):
         return [found for report in reports if (found := part(report)) is not None]
 
     def reported_by(self, plugin: str, part: Callable[[Report], Part | None]) -> Part | None:
-        """Return one part of what a plugin reports; None where it does not report that."""
+        """Return one part of what a plugin reports, or None where it does not report that."""
         found = [part(report) for name, report in self.rules.of[Report] if name == plugin]
         return next((each for each in reversed(found) if each is not None), None)
 
     def series(self) -> tuple[tuple[Series, Numbers], ...]:
-        """The plugins' own numbers as they are now, but for those that fail."""
+        """Return the plugins' own numbers as they are now, but for those that fail."""
         found: list[tuple[Series, Numbers]] = []
         metrics = (each for _, report in self.rules.of[Report] for each in report.metrics.items())
         for series, fn in metrics:

@@ -102,12 +102,12 @@ _KNOWN: Final[Bounded[tuple[Any, ...], Any]] = Bounded(4_096)
 
 
 def signature_of(plugin: str, fn: Callable[..., object]) -> Signature:
-    """Read what a callback about a pod and a node is given; raises SignatureError."""
+    """Read what a callback about a pod and a node is given. Raises SignatureError."""
     return _remembered(_signature, plugin, fn)
 
 
 def is_of_queue(plugin: str, key: Callable[..., object]) -> bool:
-    """Return whether a key is made of a template and a queue, and not of a task; raises SignatureError."""
+    """Return whether a key is made of a template and a queue, and not of a task. Raises SignatureError."""
     return _remembered(_takes_queue, plugin, key)
 
 

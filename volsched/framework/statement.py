@@ -49,46 +49,46 @@ class Placed(NamedTuple):
     refusal: Verdict | None = None
 
 
-class Step:
+class EqualTasks:
     """Equal tasks that are put on nodes in one step, where handlers hear of each of them before the next one.
 
     ``refusal`` is what a handler answered to the last task that it was told of; the step ends there.
     """
 
-    __slots__ = ("_found", "_told", "handlers", "refusal", "tasks")
+    __slots__ = ("_found", "_notified", "handlers", "refusal", "tasks")
 
     def __init__(self, tasks: Sequence[TaskInfo], found: Iterator[NodeInfo], handlers: Sequence[TaskEvents]) -> None:
         self.tasks = tasks
         self.handlers = handlers
         self.refusal: Verdict | None = None
         self._found = found
-        self._told = 0
+        self._notified = 0
 
     def nodes(self) -> Iterator[NodeInfo]:
         """Yield the node of each task, and tell of the task once it is there."""
         try:
             for node in self._found:
                 yield node
-                if self._tell() is not None or self._told == len(self.tasks):
+                if self._notify() is not None or self._notified == len(self.tasks):
                     return
         except Exception:
             self.take_back()
             raise
 
     def take_back(self) -> None:
-        """Tell the handlers the reverse of all that they were told, as the step has failed."""
-        for task in reversed(self.tasks[: self._told]):
-            self._tell_back(self.handlers, task)
-        self._told = 0
+        """Call the handlers in reverse for all tasks that they were called for, as the step has failed."""
+        for task in reversed(self.tasks[: self._notified]):
+            self._notify_undo(self.handlers, task)
+        self._notified = 0
 
     def finish(self, count: int) -> Verdict | None:
-        """Tell of the last task if that is still to be done; return why a handler refuses it."""
-        if self._told < count:
-            self._tell()
+        """Tell of the last task if that is still to be done. Return why a handler refuses it."""
+        if self._notified < count:
+            self._notify()
         return self.refusal
 
-    def _tell(self) -> Verdict | None:
-        task, accepted = self.tasks[self._told], 0
+    def _notify(self) -> Verdict | None:
+        task, accepted = self.tasks[self._notified], 0
         try:
             for handler in self.handlers:
                 self.refusal = handler.allocate(task)
@@ -97,12 +97,12 @@ class Step:
                 accepted += 1
         finally:
             if accepted < len(self.handlers):
-                self._tell_back(self.handlers[:accepted], task)
-        self._told += 1
+                self._notify_undo(self.handlers[:accepted], task)
+        self._notified += 1
         return self.refusal
 
     @staticmethod
-    def _tell_back(handlers: Sequence[TaskEvents], task: TaskInfo) -> None:
+    def _notify_undo(handlers: Sequence[TaskEvents], task: TaskInfo) -> None:
         for handler in reversed(handlers):
             handler.deallocate(task)
 
@@ -131,19 +131,19 @@ class Statement:
         generation, start = cluster.clocks.requeue_generation, len(self.operations)
         before = first.status, first.node
         handlers = session.rules.hearing_in_steps(first.template) if len(tasks) > 1 else ()
-        step = Step(tasks, nodes, handlers) if handlers else None
-        count = cluster.allocate(tasks, nodes if step is None else step.nodes())
+        equal = EqualTasks(tasks, nodes, handlers) if handlers else None
+        count = cluster.allocate(tasks, nodes if equal is None else equal.nodes())
         placed = tasks if count == len(tasks) else tasks[:count]
         self.operations += [Operation("allocate", task, *before, generation) for task in placed]
         try:
             session.check_accounts()
-            if step is not None:
-                refusal = step.finish(count)
+            if equal is not None:
+                refusal = equal.finish(count)
             elif placed and len(tasks) == 1:
                 refusal = session.rules.notify_allocated(first)
         except BaseException:
-            if step is not None:
-                step.take_back()
+            if equal is not None:
+                equal.take_back()
             self._take_back(start)
             raise
         if refusal is not None:
@@ -153,11 +153,11 @@ class Statement:
         return Placed(count)
 
     def allocate(self, task: TaskInfo, node: NodeInfo) -> Verdict | None:
-        """Put a task on a node that has room now; return the refusal of a plugin, which leaves no trace."""
+        """Put a task on a node that has room now. Return the refusal of a plugin, which leaves no trace."""
         return self.place((task,), iter((node,))).refusal
 
     def _take_back(self, checkpoint: int) -> None:
-        """Restore tasks whose placing no handler has seen."""
+        """Undo placements that no event handler was called for."""
         while len(self.operations) > checkpoint:
             self._move_back(self.operations.pop())
 
@@ -247,11 +247,11 @@ class Statement:
         self.operations = [o for o in self.operations if o.task.status is not TaskStatus.BINDING]
 
     def hold(self) -> None:
-        """Keep the room until the session ends; nothing is written."""
+        """Keep the room until the session ends. Nothing is written."""
         self._session.hold(self)
 
     def commit(self, job: JobInfo | None = None) -> list[PlanStep]:
-        """Hand bindings and evictions to the executor; tasks that it binds are assumed from here on.
+        """Hand bindings and evictions to the executor. Tasks that it binds are assumed from here on.
 
         With a job, its members that earlier actions of this session allocated and that waited for the gang go along.
         """
@@ -292,7 +292,7 @@ class Statement:
             rest.hold()
 
     def _eviction(self, place: int) -> Evict:
-        """Return the step for the eviction at an index; the victim was evicted for the task that was pipelined next."""
+        """Return the step for the eviction at an index. The victim was evicted for the task that was pipelined next."""
         operation = self.operations[place]
         task = operation.task
         task.evicted = True
@@ -373,7 +373,7 @@ class Statements:
             statement.discard()
 
     def discard_held(self) -> None:
-        """Undo what was only held; what was bound meanwhile stays."""
+        """Undo what was only held. What was bound meanwhile stays."""
         for statement in reversed(self._held):
             statement.keep_bound()
             statement.discard()

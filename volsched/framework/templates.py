@@ -13,7 +13,7 @@ MOST_KEPT: Final = 10_000
 
 
 def keep(known: dict[int, T], template: PodTemplate, found: T) -> T:
-    """Keep a value of a template under its id, and return it; a full table is cleared first."""
+    """Keep a value of a template under its id, and return it. A full table is cleared first."""
     if len(known) >= MOST_KEPT:
         known.clear()
     known[template.id] = found

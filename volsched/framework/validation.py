@@ -125,7 +125,7 @@ The object itself may be among those beside it. It raises nothing, whatever user
 
 
 class PodIn(NamedTuple):
-    """A pod, or the template of pods, inside an object; ``prefix`` is the path to it, with a dot at its end."""
+    """A pod, or the template of pods, inside an object. ``prefix`` is the path to it, with a dot at its end."""
 
     prefix: str
     metadata: api.ObjectMeta

@@ -64,7 +64,7 @@ class ApiError(VolschedError):
 
 
 class ElsewhereError(ApiError):
-    """The object exists already and belongs to another user; it may be on its way out."""
+    """The object exists already and belongs to another user. It may be on its way out."""
 
     def __init__(self, message: str) -> None:
         super().__init__(409, "BelongsToAnother", message)

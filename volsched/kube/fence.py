@@ -17,7 +17,7 @@ from volsched.kube.errors import FenceError
 
 @dataclass(frozen=True, slots=True)
 class _Term:
-    """The period in seconds of the monotonic clock; one value, so that another thread reads both ends together."""
+    """The period in seconds of the monotonic clock. One value, so that another thread reads both ends together."""
 
     valid_until: float = -math.inf
     lease_ends: float = -math.inf
@@ -25,7 +25,7 @@ class _Term:
 
 
 _NEVER: Final = _Term()
-"""The fence of a process that has not led yet; it may open later, also after refusals."""
+"""The fence of a process that has not led yet. It may open later, also after refusals."""
 
 
 class Fence:
@@ -65,7 +65,7 @@ class Fence:
         return self._term.prolonged_at
 
     def prolong(self, valid_until: float, lease_ends: float) -> None:
-        """Let writes begin until then; a closed fence stays closed."""
+        """Let writes begin until then. A closed fence stays closed."""
         self._term = _Term(valid_until, lease_ends, self._clock())
 
     def close(self) -> None:
@@ -79,9 +79,9 @@ class Fence:
 
     def check(self) -> None:
         """Raise FenceError unless a write may begin now; for code that waits for something else before it writes."""
-        self.admit(math.inf)
+        self.start_write(math.inf)
 
-    def admit(self, seconds: float) -> float:
+    def start_write(self, seconds: float) -> float:
         """Return how many seconds a write may take that begins now: at most as asked, and over before a takeover.
 
         Raises FenceError if it may not begin now, and for ever after. Nothing may be awaited between this call and the

@@ -25,7 +25,7 @@ class Histogram:
 
     @classmethod
     def of(cls, histograms: Iterable[Histogram]) -> Histogram:
-        """Return what several have counted together; their buckets are the same."""
+        """Return what several have counted together. Their buckets are the same."""
         each = list(histograms)
         found = cls(each[0]._bounds)
         found._counts = [sum(counts) for counts in zip(*(histogram._counts for histogram in each), strict=True)]

@@ -18,7 +18,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Tasks:
-    """A group of tasks; the end of each is noticed.
+    """A group of tasks. The end of each is noticed.
 
     An exception of a task is logged and then passed to `on_failure`, with the task's name; so is a task that other code
     has cancelled, and the end of a task that should not end.

@@ -49,7 +49,7 @@ class Groups:
     # -- jobs of pods -------------------------------------------------------------------------------------------------
 
     def job_of(self, task: TaskInfo, drop_task: Callable[[str], None]) -> JobInfo | None:
-        """Return the job of a task, made by its first member; ``drop_task`` takes a uid."""
+        """Return the job of a task, made by its first member. ``drop_task`` takes a uid."""
         if task.spec.scheduling_group:
             return self.native.job_of(task)
         if task.group:
@@ -131,7 +131,7 @@ class Groups:
         self._problems.report_labels("PodGroup", group)
 
     def drop(self, gone: Deleted) -> None:
-        """Forget a PodGroup; its pods stay."""
+        """Forget a PodGroup. Its pods stay."""
         job = self._cluster.jobs.get(f"{gone.namespace}/{gone.name}")
         if job is None or not job.spec.has_group:
             return

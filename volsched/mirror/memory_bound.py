@@ -31,10 +31,10 @@ from volsched.model.pods.limits import KEPT_BYTES, trimmed
 from volsched.model.values.bounded import Bounded, Size
 
 _ROOM: Final = 0.9
-"""Of the bound: below this part of it refused objects are looked at again."""
+"""The part of the bound below which refused objects are looked at again."""
 
 _SHARE: Final = 0.5
-"""Of the bound: a namespace that takes more of it gets no more large objects."""
+"""The part of the bound above which a namespace gets no more large objects."""
 
 LARGE: Final = 32 << 10
 """Bytes: an object that takes more is large. An ordinary pod takes 4 KiB."""
@@ -76,7 +76,7 @@ class MemoryUse:
         self.total = 0
         """KiB that are kept."""
         self.refused: dict[tuple[str, str, str], bool] = {}
-        """Kind, namespace and name of refused objects that still exist; whether it was refused as a large one."""
+        """Kind, namespace and name of refused objects that still exist. Whether it was refused as a large one."""
         self.passed = 0
         """KiB of all that was ever taken in."""
         self._spaces: Counter[str] = Counter()

@@ -48,7 +48,7 @@ class Nodes:
         return self._closed.spec_of(spec), allocatable
 
     def put(self, nodes: Sequence[NodeReading]) -> None:
-        """Take nodes in, together; pods that were there before their node are on it now."""
+        """Take nodes in, together. Pods that were there before their node are on it now."""
         self._cluster.node_cache.put(nodes)
         for spec, _ in nodes:
             self._unknown.arrived(spec.name)
@@ -75,7 +75,7 @@ class ClosedNodes:
         self._quarantine = quarantine
 
     def quarantine(self, found: QuarantinedObject | None) -> None:
-        """Leave an object as it was last understood; the node of an unreadable pod takes no new pods."""
+        """Leave an object as it was last understood. The node of an unreadable pod takes no new pods."""
         if found is None:
             return
         if found.uid in self._cluster.tasks:

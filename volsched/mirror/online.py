@@ -1,4 +1,4 @@
-"""Usage of online pods, of the cluster and by queue, kept move by move; the rest of all usage is offline.
+"""Usage of online pods, of the cluster and by queue, kept move by move. The rest of all usage is offline.
 
 Metrics read it: neither a session nor a scrape looks at pods. The sum is the usage of all pods: on nodes all that hold
 room (``HOLDS_ROOM``), whatever scheduler placed them; in queues the allocated ones.

@@ -60,7 +60,7 @@ class PodReader:
     intern: Callable[[api.Pod, PodTemplate | None], PodTemplate]
 
     def read(self, pod: api.Pod, placed_as: PodTemplate | None = None) -> PodReading:
-        """Return what a pod states; ``placed_as`` is the template of one that has a node already."""
+        """Return what a pod states. ``placed_as`` is the template of one that has a node already."""
         template, meta = self.intern(pod, placed_as), pod.metadata
         return PodReading(
             template=template,

@@ -7,13 +7,13 @@ from sys import intern
 from typing import Final, NamedTuple
 
 from volsched.mirror import reading
+from volsched.mirror.binding_backoffs import BindingBackoffs
 from volsched.mirror.events import MirrorEvents
 from volsched.mirror.groups import Groups
 from volsched.mirror.nodes import UnknownNodes
 from volsched.mirror.pod_reading import FINISHED, PodReader, PodReading
 from volsched.mirror.problems import ReadingProblems
 from volsched.mirror.rejections import rejection_of
-from volsched.mirror.retries import Retries
 from volsched.mirror.settings import Arrival, MirrorSettings
 from volsched.mirror.templates import Templates
 from volsched.model import api
@@ -32,7 +32,7 @@ _SAME_ROOM: Final = {TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING}
 
 
 class _Placement(NamedTuple):
-    """The properties with which a pod was placed; later changes do not alter its usage."""
+    """The properties with which a pod was placed. Later changes do not alter its usage."""
 
     template: PodTemplate
     group: str
@@ -49,7 +49,7 @@ class Pods:
     _groups: Groups
     _reader: PodReader
     _unknown_nodes: UnknownNodes
-    _retries: Retries
+    _binding_backoffs: BindingBackoffs
     _events: MirrorEvents
     _problems: ReadingProblems
 
@@ -116,7 +116,7 @@ class Pods:
         return task
 
     def _update(self, task: TaskInfo, pod: api.Pod, found: PodReading) -> None:
-        """Apply another state of a pod to its task; our decisions about it stay until they are shown."""
+        """Apply another state of a pod to its task. Our decisions about it stay until they are shown."""
         is_decided = _stays_assumed(task, found) or _stays_evicted(task, found)
         before, task.spec = task.spec, found.spec
         self._take_decisions(task, found)
@@ -147,7 +147,7 @@ class Pods:
             self._cluster.wake(ClusterEvent.VICTIMS_CHANGED)
 
     def _member_changed(self, task: TaskInfo, before: PodProperties) -> None:
-        """Tell of what a member states otherwise; jobs are tried again for it."""
+        """Tell of what a member states otherwise. Jobs are tried again for it."""
         now = task.spec
         if now.claim_names != before.claim_names:
             self._cluster.queue_cache.count_ungated_again(task)
@@ -166,10 +166,10 @@ class Pods:
             self._move(task, status, node)
         if task.job is not None and not (held and task.job.spec.has_group):
             self._groups.passers_by.pod_placed(task.job, held=held)
-        self._retries.pod_changed(task)
+        self._binding_backoffs.pod_changed(task)
 
     def _hear_of_gates(self, task: TaskInfo, before: PodProperties, found: PodReading) -> None:
-        """Retry a pod whose gates or claims changed; an ungated one counts in its queue."""
+        """Retry a pod whose gates or claims changed. An ungated one counts in its queue."""
         if task.job is None or _gates_of(task.spec) == _gates_of(before):
             return
         task.job.requeue()
@@ -187,7 +187,7 @@ class Pods:
             self._cluster.observers.notify_started(task)
 
     def _hear_group(self, task: TaskInfo, pod: api.Pod, named: str, before: str) -> None:
-        """Put a pod into the Volcano PodGroup that it names now; a pod with a node stays in its own."""
+        """Put a pod into the Volcano PodGroup that it names now. A pod with a node stays in its own."""
         if named == task.group:
             return
         if not self._unknown_nodes.name_of(task):
@@ -237,7 +237,7 @@ class Pods:
             self._cluster.nominate(task, node, sent=False)
 
     def _status_and_node(self, task: TaskInfo, found: PodReading) -> tuple[TaskStatus, NodeInfo | None]:
-        """Status and node of a pod; a node that is not known yet is waited for."""
+        """Status and node of a pod. A node that is not known yet is waited for."""
         self._unknown_nodes.leave(task.uid)
         if not found.node or found.status in FINISHED:
             return found.status, None
@@ -258,7 +258,7 @@ class Pods:
         if task is None:
             return
         self._unknown_nodes.leave(uid)
-        self._retries.forget(uid)
+        self._binding_backoffs.forget(uid)
         job = task.job
         if task.spec.scheduling_group:
             self._groups.native.leave(task)

@@ -8,7 +8,7 @@ from volsched.model.cluster import Cluster
 
 
 class Priorities:
-    """The values of PriorityClasses; where a class is unknown or not named the default one counts."""
+    """The values of PriorityClasses. Where a class is unknown or not named the default one counts."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster

@@ -18,7 +18,7 @@ NO_EFFECT: Final = "it has no effect"
 
 @dataclass(frozen=True, slots=True)
 class ReadingProblem:
-    """A field of an object that could not be read; ``outcome`` states what that comes to."""
+    """A field of an object that could not be read. ``outcome`` states what that comes to."""
 
     kind: str
     namespace: str

@@ -32,7 +32,7 @@ NO_MEMORY: Final = "NoMemory"
 """The reason where there was no memory for it."""
 
 _LONGEST_CAUSE: Final = 600
-"""Characters of what is wrong with an object; an Event takes 1024."""
+"""Characters of what is wrong with an object. An Event takes 1024."""
 
 _API_VERSIONS: Final = {kind: version for version, kind in api.KINDS} | dict.fromkeys(dra.KINDS, dra.GROUP_VERSION)
 
@@ -135,7 +135,7 @@ class Quarantine:
         return len(self._objects)
 
     def add(self, found: QuarantinedObject) -> QuarantinedObject | None:
-        """Set an object aside; return what was known of it before."""
+        """Set an object aside. Return what was known of it before."""
         identity = (found.kind, found.namespace, found.name)
         before = self._objects.get(identity)
         if before != found:
@@ -148,7 +148,7 @@ class Quarantine:
         return before
 
     def drop(self, identity: Identity) -> QuarantinedObject | None:
-        """Take an object back in; return what was known of it."""
+        """Take an object back in. Return what was known of it."""
         found = self._objects.pop(identity, None)
         self._count(found, -1)
         self._events.take_back(identity)
@@ -182,7 +182,7 @@ class Quarantine:
 
 
 def identity_of(change: Change) -> Identity | None:
-    """Return the identity of a change's object, as it is kept here; None if it is about no object."""
+    """Return the identity of a change's object, as it is kept here, or None if it is about no object."""
     match change:
         case Put(found):
             return native.kind_of(found), found.metadata.namespace, found.metadata.name

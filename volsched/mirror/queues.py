@@ -61,7 +61,7 @@ class Queues:
             report(wish.field, wish.message)
 
     def drop(self, gone: Deleted) -> None:
-        """Forget a Queue; a built-in queue stays, with default properties."""
+        """Forget a Queue. A built-in queue stays, with default properties."""
         if gone.name in ("root", self._settings.default_queue):
             self._cluster.queue_cache.put_queue(_builtin_queue(gone.name))
         else:

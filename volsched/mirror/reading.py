@@ -55,7 +55,7 @@ Report = Callable[[str, str], None]
 
 
 def amounts(listed: Mapping[str, QuantityText | None], path: str, report: Report) -> dict[str, int]:
-    """Read a resource list into the project's units; zeros are kept, negative and unreadable amounts count as 0."""
+    """Read a resource list into the project's units. Zeros are kept, negative and unreadable amounts count as 0."""
     found: dict[str, int] = {}
     for name, text in listed.items():
         try:
@@ -87,7 +87,10 @@ def _same_names(names: tuple[str, ...]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def seconds(stamp: str | None) -> float | None:
-    """A timestamp as seconds since the epoch; None when absent or unreadable; a gang's pods state much the same."""
+    """Return a timestamp as seconds since the epoch.
+
+    None when absent or unreadable; a gang's pods state much the same.
+    """
     if not stamp:
         return None
     try:
@@ -151,7 +154,7 @@ def task_priority_in(text: str) -> int | None:
 
 
 def is_preemptable(pod: api.Pod) -> bool:
-    """The annotation, else the label; absent means yes, unreadable no. No mirror pod is: its kubelet makes it anew."""
+    """The annotation, else the label. Absent means yes, unreadable no. No mirror pod is: its kubelet makes it anew."""
     meta = pod.metadata
     if MIRROR in meta.annotations:
         return False
@@ -166,7 +169,7 @@ def is_pinned(pod: api.Pod) -> bool:
 
 
 def truth_in(text: str) -> bool | None:
-    """Return the boolean of a text in one of Go's spellings; None if it is none."""
+    """Return the boolean of a text in one of Go's spellings, or None if it is none."""
     if text in ("1", "t", "T", "true", "TRUE", "True"):
         return True
     return False if text in ("0", "f", "F", "false", "FALSE", "False") else None
@@ -212,15 +215,15 @@ def workload_of(pod: api.Pod) -> str:
 
 
 def gates_of(pod: api.Pod) -> tuple[str, ...]:
-    """Return the gates that stop a pod; Volcano's admission gate, which volsched lifts, does not."""
+    """Return the gates that stop a pod. Volcano's admission gate, which volsched lifts, does not."""
     gates = pod.spec.scheduling_gates
     return tuple(gate.name for gate in gates if gate.name != ADMISSION_GATE) if gates else ()
 
 
 def was_ungated(pod: api.Pod) -> bool:
     """True if we have removed Volcano's gate from a pod: its queue took it."""
-    is_told = any(condition.type == UNGATED and condition.status == "True" for condition in pod.status.conditions)
-    return is_told and not has_admission_gate(pod)
+    was_ungated = any(condition.type == UNGATED and condition.status == "True" for condition in pod.status.conditions)
+    return was_ungated and not has_admission_gate(pod)
 
 
 PREEMPTED: Final = ("DisruptionTarget", "PreemptionByScheduler")
@@ -263,7 +266,7 @@ def queue_spec(queue: api.Queue, report: Report) -> QueueProperties:
         name=meta.name,
         uid=meta.uid,
         created=seconds(meta.creation_timestamp) or 0.0,
-        state=queue.status.state,
+        reported_state=queue.status.state,
         parent=spec.parent,
         weight=spec.weight,
         priority=spec.priority,
@@ -278,7 +281,7 @@ def queue_spec(queue: api.Queue, report: Report) -> QueueProperties:
 
 
 def past_of(usage: api.QueueUsage | None) -> QueuePast | None:
-    """Return the past usage in a queue's status; None without a time, impossible numbers left out."""
+    """Return the past usage in a queue's status, or None without a time, impossible numbers left out."""
     at = seconds(usage.time) if usage is not None else None
     if usage is None or at is None:
         return None
@@ -294,7 +297,7 @@ def _amount(text: str | float) -> float:
 
 
 def minimum_of(group: api.PodGroup, report: Report) -> Resources | None:
-    """Return a PodGroup's minResources; None if it names none.
+    """Return a PodGroup's minResources, or None if it names none.
 
     Volcano's job controller writes them as a ResourceQuota would count them, ``count/pods`` and ``requests.cpu`` beside
     ``cpu``; no node has those (Volcano's scheduler leaves them out, too). ``pods`` do not count either, as requests

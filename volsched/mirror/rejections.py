@@ -16,7 +16,7 @@ from volsched.model.status import TaskStatus
 REASON: Final = "RejectedByNode"
 _GROUP_VERSION: Final = "scheduling.volcano.sh/v1beta1"
 _LONGEST_CAUSE: Final = 600
-"""Characters of the kubelet's message; an Event takes 1024."""
+"""Characters of the kubelet's message. An Event takes 1024."""
 
 
 def rejection_of(task: TaskInfo, pod: api.Pod) -> RecordEvent | None:

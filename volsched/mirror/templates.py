@@ -33,7 +33,7 @@ class Templates:
         return self._table.remembered
 
     def intern(self, pod: api.Pod, placed_as: PodTemplate | None = None) -> PodTemplate:
-        """Return the template of a pod; ``placed_as`` is that of a pod that has a node already."""
+        """Return the template of a pod. ``placed_as`` is that of a pod that has a node already."""
         return self._table.intern(pod, placed_as)
 
     def sweep_sometimes(self) -> None:

@@ -53,7 +53,7 @@ class UngroupedPods(Observer):
     # -- what is told -------------------------------------------------------------------------------------------------
 
     def pod_placed(self, job: JobInfo, *, held: bool) -> None:
-        """Hear that a pod of a job has a node by others; ``held``: others of the job were placed with their right."""
+        """Hear that a pod of a job has a node by others. ``held``: others of the job were placed with their right."""
         cache = self._cluster.queue_cache
         if not job.placed_count:
             return

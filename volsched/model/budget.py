@@ -28,7 +28,7 @@ class Budget:
 
 
 def pods_stated(stated: int | str, total: int, *, rounds_up: bool = True) -> int | None:
-    """Return the number of pods that is stated, or a percentage of ``total``; None when it is neither."""
+    """Return the number of pods that is stated, or a percentage of ``total``, or None when it is neither."""
     if isinstance(stated, int):
         return stated
     text = stated.removesuffix("%")

@@ -80,7 +80,7 @@ class BindFailed:
 
 @dataclass(frozen=True, slots=True)
 class EvictFailed:
-    """A victim could not be deleted; it stays where it is."""
+    """A victim could not be deleted. It stays where it is."""
 
     uid: str
     message: str
@@ -88,7 +88,7 @@ class EvictFailed:
 
 @dataclass(frozen=True, slots=True)
 class GroupWriteFailed:
-    """A PodGroup's status could not be written; it is decided again."""
+    """A PodGroup's status could not be written. It is decided again."""
 
     namespace: str
     name: str

@@ -30,7 +30,7 @@ class ClusterEvent(StrEnum):
 
 
 class Clocks:
-    """The counters of one cluster; each grows with changes of one kind.
+    """The counters of one cluster. Each grows with changes of one kind.
 
     ===========================  ======================================================================================
     ``layout_generation``        nodes came or went, so rows have new numbers; or amounts have other columns
@@ -142,7 +142,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 class KeyLog(Generic[K]):
-    """A log that drops its older half when it is long; a reader that is behind must read all again."""
+    """A log that drops its older half when it is long. A reader that is behind must read all again."""
 
     __slots__ = ("_keys", "_start")
 
@@ -158,7 +158,7 @@ class KeyLog(Generic[K]):
         return self._start + len(self._keys)
 
     def since(self, position: int) -> Iterable[K] | None:
-        """Return the keys that changed since a position, each once; None when that was forgotten."""
+        """Return the keys that changed since a position, each once, or None when that was forgotten."""
         return None if position < self._start else dict.fromkeys(self._keys[position - self._start :])
 
     def append(self, key: K) -> None:

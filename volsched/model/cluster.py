@@ -89,7 +89,7 @@ class Cluster:
         return self.clocks.without_requeue(since)
 
     def forget(self, templates: Collection[PodTemplate], *, left: int) -> None:
-        """Drop data about templates without tasks; ``left`` is the weight of the other templates."""
+        """Drop data about templates without tasks. ``left`` is the weight of the other templates."""
         for template in templates:
             self.columns.forget(template)
             self.observers.forget(template)
@@ -142,7 +142,7 @@ class Cluster:
             self.node_cache.widen()
         self.tasks[task.uid] = task
         if task.job is not None:
-            task.job.admit(task)
+            task.job.add_member(task)
             self.queue_cache.members_changed(task.job)
             task.ungated = task.ungated and not task.job.blocked
         if task.ungated:
@@ -159,7 +159,7 @@ class Cluster:
         del self.tasks[task.uid]
         self.nominated.pop(task.uid, None)
         if task.job is not None:
-            task.job.dismiss(task)
+            task.job.remove_member(task)
             self.queue_cache.members_changed(task.job)
             task.job = None
 
@@ -191,7 +191,7 @@ class Cluster:
             self.queue_cache.count_ungated(task, 1)
 
     def allocate(self, tasks: Sequence[TaskInfo], nodes: Iterator[NodeInfo]) -> int:
-        """Allocate equal tasks of one job, each to the next of some nodes; return how many.
+        """Allocate equal tasks of one job, each to the next of some nodes. Return how many.
 
         It is like ``move`` for each, but job and queue are updated once, and observers are notified after all moves.
         Several tasks must be pending without a node and without history; a single one may be pipelined, and count in
@@ -266,11 +266,11 @@ class Cluster:
         ungated = task.ungated
         self.queue_cache.set_ungated(task, ungated=False)
         if task.job is not None:
-            task.job.dismiss(task)
+            task.job.remove_member(task)
             self.queue_cache.members_changed(task.job)
         task.job = job
         if job is not None:
-            job.admit(task)
+            job.add_member(task)
             self.queue_cache.members_changed(job)
         self.queue_cache.set_ungated(task, ungated=ungated)
         if status is not TaskStatus.PENDING or node is not None:

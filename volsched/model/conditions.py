@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import Final
 
+from volsched.model.held_nodes import RESERVED
 from volsched.model.queues.kept_queue import QUEUE_KEPT
-from volsched.model.reservation import RESERVED
 
 RESERVATION_RELEASED: Final = "ReservationReleased"
 """The condition type, and the Event reason, of an admitted job without kept room."""
 
 ADMITTED: Final = "Admitted"
-"""The condition type of a PodGroup that was admitted and has not started; its time is that of the admission."""
+"""The condition type of a PodGroup that was admitted and has not started. Its time is that of the admission."""
 
 
 LOST_PODS: Final = "LostPods"

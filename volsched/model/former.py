@@ -16,13 +16,16 @@ def former_attributes(
     return renamed_attributes({**moved, **renamed})
 
 
-def renamed_attributes(names: Mapping[str, str]) -> Callable[[object, str], object]:
-    """Return the ``__getattr__`` of a class for names that it no longer has; ``names`` gives the present ones."""
+def renamed_attributes(names: Mapping[str, str], hint: str = "") -> Callable[[object, str], object]:
+    """Return the ``__getattr__`` of a class for names that it no longer has.
+
+    ``names`` gives the present ones. ``hint`` ends the message of the error for other names.
+    """
 
     def found(record: object, name: str) -> object:
         kind = type(record).__name__
         if name not in names:
-            raise AttributeError(f"{kind!r} object has no attribute {name!r}")
+            raise AttributeError(f"{kind!r} object has no attribute {name!r}{hint}")
         message = f"{kind}.{name} ends with the next minor version; read {kind}.{names[name]}"
         warnings.warn(message, DeprecationWarning, stacklevel=2)
         present: object = record

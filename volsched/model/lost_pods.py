@@ -22,7 +22,7 @@ _ROOM: Final = "room is kept for "
 
 
 class LostPod(NamedTuple):
-    """A pod that was lost on a node; ``until`` is when its room is kept no longer, in seconds since the epoch.
+    """A pod that was lost on a node. ``until`` is when its room is kept no longer, in seconds since the epoch.
 
     Without end it is still being deleted.
     """
@@ -61,7 +61,7 @@ def _stamp(seconds: float) -> str:
 
 
 def _seconds(text: str) -> float | None:
-    """Return a time in seconds since the epoch; None for a day or an hour that does not exist."""
+    """Return a time in seconds since the epoch, or None for a day or an hour that does not exist."""
     try:
         return datetime.strptime(text, _STAMP).replace(tzinfo=UTC).timestamp()
     except ValueError:

@@ -68,7 +68,7 @@ class Observer:
         """``node`` is new (``before`` is None), or its properties or amounts changed."""
 
     def node_removed(self, node: NodeInfo) -> None:
-        """``node`` is gone; its tasks have been moved away already."""
+        """``node`` is gone. Its tasks have been moved away already."""
 
     def job_changed(self, job: JobInfo, *, gone: bool) -> None:
         """Handle that a job came, went (``gone``), or changed spec, phase, queue or members.
@@ -77,7 +77,7 @@ class Observer:
         """
 
     def queue_changed(self, queue: QueueInfo, *, gone: bool) -> None:
-        """Handle that a queue is new, changed its properties, or went (``gone``); moves have their own calls."""
+        """Handle that a queue is new, changed its properties, or went (``gone``). Moves have their own calls."""
 
 
 class Observers:
@@ -111,25 +111,25 @@ class Observers:
         self.remove(observer)
 
     def notify(self, notify: Callable[[Observer], None]) -> None:
-        """Tell all of a change; one that fails is lost, the others hear of it."""
+        """Tell all of a change. One that fails is lost, the others hear of it."""
         self._notify(self._all, notify)
 
     def notify_job(self, job: JobInfo, *, gone: bool = False) -> None:
-        """Tell those who care that a job came, changed or went."""
+        """Notify the observers concerned that a job came, changed or went."""
         self._notify(self._of_jobs, lambda observer: observer.job_changed(job, gone=gone))
 
     def notify_annotations(self, task: TaskInfo) -> bool:
-        """Tell those who care that a task shows other annotations; whether there is any."""
-        told = self._following(task, "task_annotated")
-        self._notify(told, lambda observer: observer.task_annotated(task))
-        return bool(told)
+        """Notify the observers concerned that a task shows other annotations. Return True if there is any."""
+        following = self._following(task, "task_annotated")
+        self._notify(following, lambda observer: observer.task_annotated(task))
+        return bool(following)
 
     def notify_started(self, task: TaskInfo) -> None:
-        """Tell those who care that a task's pod has started."""
+        """Notify the observers concerned that a task's pod has started."""
         self._notify(self._following(task, "task_started"), lambda observer: observer.task_started(task))
 
     def notify_lost(self, task: TaskInfo) -> None:
-        """Notify observers that a task's pod is gone or has failed; it still has its status and node."""
+        """Notify observers that a task's pod is gone or has failed. It still has its status and node."""
         self._notify(self._following(task, "task_lost"), lambda observer: observer.task_lost(task))
 
     def _following(self, task: TaskInfo, method: str) -> tuple[Observer, ...]:
@@ -138,7 +138,7 @@ class Observers:
         return tuple(o for o in overriding if self._follows(o, task.template))
 
     def _follows(self, observer: Observer, template: PodTemplate) -> bool:
-        """Ask whether an observer follows a template; one that fails is lost, and follows none."""
+        """Ask whether an observer follows a template. One that fails is lost, and follows none."""
         try:
             return observer.follows(template)
         except Exception as error:

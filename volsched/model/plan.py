@@ -108,7 +108,7 @@ class LiftGate(msgspec.Struct, frozen=True, gc=False):
 
 
 EVICTED: Final = "volsched.io/Evicted"
-"""The condition of an evicted pod with the session; pods of one session have the same message."""
+"""The condition of an evicted pod with the session. Pods of one session have the same message."""
 
 
 class Evict(msgspec.Struct, frozen=True, gc=False):
@@ -205,7 +205,7 @@ PlanStep: TypeAlias = (
 
 
 class Executor(Protocol):
-    """Carries out the steps of a plan; results come back as changes of the mirror, never as return values."""
+    """Carries out the steps of a plan. Results come back as changes of the mirror, never as return values."""
 
     def execute(self, steps: Sequence[PlanStep]) -> None:
         """Take steps over for execution, without waiting for them."""

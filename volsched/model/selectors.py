@@ -29,7 +29,7 @@ NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
 
 
 class Requirement(msgspec.Struct, frozen=True, gc=False, order=True):
-    """One condition on one label; `values` is sorted and without doubles, `bound` is the number of Gt and Lt."""
+    """One condition on one label. `values` is sorted and without doubles, `bound` is the number of Gt and Lt."""
 
     key: str
     operator: str
@@ -37,7 +37,7 @@ class Requirement(msgspec.Struct, frozen=True, gc=False, order=True):
     bound: int = 0
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Return whether these labels meet the condition; NotIn and DoesNotExist are met by a label that is absent."""
+        """Return whether these labels meet the condition. NotIn and DoesNotExist are met by a label that is absent."""
         value = labels.get(self.key)
         operator = self.operator
         if operator == IN:

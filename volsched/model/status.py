@@ -15,13 +15,13 @@ class TaskStatus(IntEnum):
     PENDING = 0
     """The task has no node."""
     ALLOCATED = 1
-    """This session chose a node that has room now; nothing is written yet."""
+    """This session chose a node that has room now. Nothing is written yet."""
     PIPELINED = 2
     """This session chose a node that will have room once others have gone."""
     BINDING = 3
-    """Handed to the executor; the task is assumed on its node until the watch shows otherwise."""
+    """Handed to the executor. The task is assumed on its node until the watch shows otherwise."""
     BOUND = 4
-    """The API server shows the node; the kubelet has not started the pod."""
+    """The API server shows the node. The kubelet has not started the pod."""
     RUNNING = 5
     """Started."""
     RELEASING = 6
@@ -31,7 +31,7 @@ class TaskStatus(IntEnum):
     FAILED = 8
     """Finished badly; takes no room."""
     UNKNOWN = 9
-    """The kubelet lost sight of it; its room is taken."""
+    """The kubelet lost sight of it. Its room is taken."""
 
 
 def _flags(*members: TaskStatus) -> tuple[bool, ...]:

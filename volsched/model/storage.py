@@ -38,7 +38,7 @@ class Storage:
     KEPT: ClassVar[int] = 1 << 16
 
     def since(self, version: int) -> Sequence[tuple[str, str]] | None:
-        """Return kind and key of what changed since a version, in order; None when that was forgotten."""
+        """Return kind and key of what changed since a version, in order, or None when that was forgotten."""
         behind = self.version - version
         return None if behind > len(self._changes) else self._changes[len(self._changes) - behind :]
 

@@ -30,7 +30,7 @@ _NO_NUMA: Final = "volsched knows no NUMA nodes; have the kubelet align them, wi
 
 
 class UnservedRule(NamedTuple):
-    """A hard rule that volsched cannot keep; ``message`` follows ``field``, a path in the object, and has a way out."""
+    """A hard rule that volsched cannot keep. ``message`` follows ``field``, a path in the object, and has a way out."""
 
     field: str
     reason: str
@@ -38,7 +38,7 @@ class UnservedRule(NamedTuple):
 
 
 def refusal_of(label: str, spec: api.PodGroupSpec) -> Verdict | None:
-    """Return why the PodGroup of this ``namespace/name`` has to wait; None if volsched keeps all of its rules."""
+    """Return why the PodGroup of this ``namespace/name`` has to wait, or None if volsched keeps all of its rules."""
     rule = next(rules_of_group(spec), None)
     if rule is None:
         return None
@@ -98,7 +98,7 @@ def _minima(field: str, policy: api.SubGroupPolicy) -> Iterator[UnservedRule]:
 
 
 class IgnoredWish(NamedTuple):
-    """A field that has no effect in volsched, a path in its object; ``message`` states why, and what does."""
+    """A field that has no effect in volsched, a path in its object. ``message`` states why, and what does."""
 
     field: str
     message: str

@@ -29,7 +29,7 @@ PRESENT_ZONE_LABELS = {
     "topology.kubernetes.io/region": "topology.kubernetes.io/region",
 }
 ZONE_LABELS = frozenset(PRESENT_ZONE_LABELS)
-"""Labels of zones and regions on PersistentVolumes; ``PRESENT_ZONE_LABELS`` has the present name of each."""
+"""Labels of zones and regions on PersistentVolumes. ``PRESENT_ZONE_LABELS`` has the present name of each."""
 
 
 def class_of(found: api.PersistentVolumeClaim | api.PersistentVolume) -> str:
@@ -38,7 +38,7 @@ def class_of(found: api.PersistentVolumeClaim | api.PersistentVolume) -> str:
 
 
 def is_bound(claim: api.PersistentVolumeClaim) -> bool:
-    """True if a claim has its volume; phase Bound is written after the annotation, so either will do (*ours*)."""
+    """True if a claim has its volume. Phase Bound is written after the annotation, so either will do (*ours*)."""
     complete = BIND_COMPLETED in claim.metadata.annotations or claim.status.phase == "Bound"
     return bool(claim.spec.volume_name) and complete
 
@@ -65,7 +65,7 @@ class VolumeInfo:
 
     @classmethod
     def of(cls, name: str, found: api.PersistentVolume) -> VolumeInfo:
-        """Read a volume; an affinity that cannot be understood reaches no node."""
+        """Read a volume. An affinity that cannot be understood reaches no node."""
         affinity = affinity_of(found)
         return cls(
             name,
@@ -103,7 +103,7 @@ class UnboundClaim:
 
     @classmethod
     def of(cls, key: str, claim: api.PersistentVolumeClaim) -> UnboundClaim:
-        """Read a claim; a selector that cannot be understood matches nothing."""
+        """Read a claim. A selector that cannot be understood matches nothing."""
         spec = claim.spec
         try:
             selector = EVERYTHING if spec.selector is None else LabelSelector.parse(spec.selector)
@@ -142,7 +142,7 @@ class UnboundClaim:
 
 
 def affinity_of(volume: api.PersistentVolume) -> NodeSelector | None:
-    """Return the nodes from which a volume can be reached; None for all."""
+    """Return the nodes from which a volume can be reached, or None for all."""
     required = volume.spec.node_affinity.required if volume.spec.node_affinity is not None else None
     if required is None:
         return None
@@ -174,7 +174,7 @@ def topology_term(term: api.TopologySelectorTerm) -> NodeTerm:
 
 
 def largest(capacity: api.CSIStorageCapacity) -> int:
-    """Return the bytes that a volume there may have at most; -1 when nothing is known."""
+    """Return the bytes that a volume there may have at most. -1 when nothing is known."""
     limit = capacity.maximum_volume_size if capacity.maximum_volume_size is not None else capacity.capacity
     return -1 if limit is None else amount_of("storage", limit)
 

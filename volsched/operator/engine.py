@@ -30,7 +30,7 @@ from volsched.operator.writer import Writer
 from volsched.operator.writing import Writes
 
 QUEUE_INTERVAL_SECONDS: Final = 1.0
-"""The numbers of one queue are not written more often; they change with every pod. Its state is written at once."""
+"""The numbers of one queue are not written more often. They change with every pod. Its state is written at once."""
 
 JOB_LOOKS: Final = (6, 2.0)
 """The rate of looks at one Volcano Job: so many at once, then so many per second. Each of its pods changes it."""
@@ -71,7 +71,7 @@ class ControllerEngine:
         self._options = options
         self._record_event = record_event
         self._is_active = False
-        self._told: dict[str, tuple[str, str]] = {}
+        self._reported: dict[str, tuple[str, str]] = {}
         self._written_at: dict[str, float] = {}
         self._pace = RateLimit(*JOB_LOOKS, time.monotonic)
         self.queue = WorkQueue(self._work, lambda: self._is_active, self._failed, self._namespace_of)
@@ -103,7 +103,7 @@ class ControllerEngine:
             **self.store.tables(),
             **self.memory_use.tables(),
             "engine.commands": lambda: len(self.event_handlers.commands),
-            "engine.told": lambda: len(self._told),
+            "engine.told": lambda: len(self._reported),
             "engine.paces": lambda: len(self._pace),
             "engine.written": lambda: len(self._written_at),
             "work.waiting": lambda: self.queue.size,
@@ -141,7 +141,7 @@ class ControllerEngine:
             self.queue.add(key)
 
     def _forget_job(self, key: Key) -> None:
-        self._told.pop(key.name, None)
+        self._reported.pop(key.name, None)
         self._pace.forget(key)
         self.queue.forget(key)
 
@@ -232,11 +232,11 @@ class ControllerEngine:
             self.queue.add_later(key, outcome.wake_at - now)
 
     def _report(self, key: str, events: Sequence[RecordEvent]) -> None:
-        """Record a change about a Job; an unchanged refusal is not recorded again."""
+        """Record a change about a Job. An unchanged refusal is not recorded again."""
         for event in events:
             news = (event.reason, event.message)
-            if self._told.get(key) != news:
-                self._told[key] = news
+            if self._reported.get(key) != news:
+                self._reported[key] = news
                 self._record_event(event)
 
     def _report_failure(self, job: api.Job, error: ApiError) -> None:

@@ -131,7 +131,7 @@ class EventHandlers:
         return namespace, name, found.metadata.uid if found is not None else ""
 
     def _guarded(self, take: Callable[[Change], None], change: Change) -> None:
-        """Take a change in; a failure over an object ends with that object."""
+        """Take a change in. A failure over an object ends with that object."""
         try:
             take(change)
         except Exception as error:

@@ -227,7 +227,7 @@ def _settings() -> kopf.OperatorSettings:
 
 
 async def _connection(source: Source) -> kopf.ConnectionInfo:
-    """Return our own credentials in kopf's form; it asks again when the server refuses them."""
+    """Return our own credentials in kopf's form. It asks again when the server refuses them."""
     found = await Credentials.load(source)
     scheme, _, token = found.authorization.partition(" ")
     return kopf.ConnectionInfo(

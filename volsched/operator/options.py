@@ -43,7 +43,7 @@ def is_on(controller: str, words: Sequence[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ControllerOptions:
-    """All options of `volsched controllers`; times are in seconds, see `volsched.cli.controllers`."""
+    """All options of `volsched controllers`. Times are in seconds, see `volsched.cli.controllers`."""
 
     scheduler_names: tuple[str, ...] = ("volsched",)
     default_queue: str = "default"

@@ -94,7 +94,7 @@ class ControllerProgram(Process):
         self._metrics = Metrics()
         self._informers: list[Informer] = []
         self._needed: list[Informer] = []
-        """Those that the controllers work from; admission alone does not hold them up."""
+        """Those that the controllers work from. Admission alone does not hold them up."""
         self._volcano = VolcanoWatch(options.volcano_grace, time.monotonic, options.volcano.mode)
         self._leading = False
         self._sign: str | None = None
@@ -190,14 +190,14 @@ class ControllerProgram(Process):
         return informer
 
     def _start_admission(self) -> None:
-        """Answer reviews from now on, leader or not; cards are known from the Nodes."""
+        """Answer reviews from now on, leader or not. Cards are known from the Nodes."""
         if self._admission is not None and self._neighbours is not None:
             self._follow(Resource("Node", "v1", "nodes", api.Node), self._neighbours.observe)
             self._cleanup.push_async_callback(self._admission.stop)
             self._admission.start()
 
     def _observe(self, take: Sink, changes: Sequence[Change]) -> None:
-        """Let the engine take in changes of an informer; no more is reported about a deleted object."""
+        """Let the engine take in changes of an informer. No more is reported about a deleted object."""
         for change in changes:
             if isinstance(change, Deleted):
                 self._events.forget(change.uid)
@@ -237,7 +237,7 @@ class ControllerProgram(Process):
         self._look.set()
 
     async def _watch_other_controllers(self) -> None:
-        """Write while we lead and Volcano's controllers do not run; report whenever that changes."""
+        """Write while we lead and Volcano's controllers do not run. Report whenever that changes."""
         while True:
             self._look.clear()
             self._watch_health.note(tuple(informer.version for informer in self._informers))
@@ -328,5 +328,5 @@ class ControllerProgram(Process):
 
 
 def run(options: ControllerOptions, listeners: Listeners) -> int:
-    """Run the controllers until they end; return the exit status."""
+    """Run the controllers until they end. Return the exit status."""
     return run_process(lambda: ControllerProgram(options, listeners))

@@ -27,17 +27,17 @@ A hundred tasks of some size fit. The API server takes six times as much.
 
 
 def job_view(raw: Json, scheduler_names: tuple[str, ...], default_queue: str, most_bytes: int = MOST_BYTES) -> JobView:
-    """Return a Volcano Job; an unreadable, wrong, or too large one is only a message."""
-    nobody = api.Job(metadata=api.identity_of(raw))
+    """Return a Volcano Job. An unreadable, wrong, or too large one is only a message."""
+    unread = api.Job(metadata=api.identity_of(raw))
     size = len(msgspec.json.encode(raw.get("spec")))
     if size > most_bytes:
         message = f"spec: has {size // 1024} KiB, more than the {most_bytes // 1024} KiB that are looked at"
-        return JobView(nobody, too_large=f"{message}; make more Jobs, or start volsched with --job-bytes={size}")
+        return JobView(unread, too_large=f"{message}; make more Jobs, or start volsched with --job-bytes={size}")
     try:
         read = api.as_json(raw)
         job, given = api.convert(read, api.Job), api.convert(read, GivenJob)
     except FieldError as error:
-        return JobView(nobody, problem=f"{error.path}: {shortened(error.message, LONGEST_PROBLEM)}")
+        return JobView(unread, problem=f"{error.path}: {shortened(error.message, LONGEST_PROBLEM)}")
     default = "volcano" if "volcano" in scheduler_names else scheduler_names[0]
     excess, meta = jobs.too_much_handed_on(job.metadata), jobs.with_what_is_handed_on(job.metadata)
     job = jobs.with_defaults(msgspec.structs.replace(job, metadata=meta), default, default_queue)

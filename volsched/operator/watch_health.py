@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable
 from typing import Final
 
 BREAK_SECONDS: Final = 120.0
-"""A longer silence is a break; every watch gets a bookmark about once a minute."""
+"""A longer silence is a break. Every watch gets a bookmark about once a minute."""
 
 
 class WatchHealth:

@@ -61,7 +61,7 @@ class RateLimit:
 
 
 class _Timer(NamedTuple):
-    """When a key is due, on the loop's clock; the handle does not always tell: uvloop calls soon if it is due now."""
+    """When a key is due, on the loop's clock. The handle does not always tell: uvloop calls soon if it is due now."""
 
     due: float
     handle: asyncio.Handle
@@ -79,7 +79,7 @@ class _FairQueue:
         return len(self._namespaces)
 
     def add(self, key: Key, namespace: str) -> None:
-        """Let a key wait; one that waits already keeps its place."""
+        """Let a key wait. One that waits already keeps its place."""
         if key in self._namespaces:
             return
         self._namespaces[key] = namespace
@@ -201,7 +201,7 @@ class WorkQueue:
         self.add(key)
 
     async def worker(self) -> None:
-        """Work for ever; several may do so. Others have their turn between two keys, also if nothing is waited for."""
+        """Work for ever. Several may do so. Others have their turn between two keys, also if nothing is waited for."""
         self._workers += 1
         try:
             while True:

@@ -23,7 +23,7 @@ _MOST_UNSURE: Final = 1024
 """The most remembered Secrets that may have been created without an answer."""
 
 _NOT_READ: Final = (CONFIG_MAP, POD, GROUP)
-"""Kinds that volsched may patch but not `get`; a patch that changes nothing and is not kept shows as much."""
+"""Kinds that volsched may patch but not `get`. A patch that changes nothing and is not kept shows as much."""
 
 _RENAME: Final = "delete it, or give the Job another name"
 
@@ -72,7 +72,7 @@ class Writer:
         return answer
 
     async def _make(self, write: Create, path: str, body: Body, whose: frozenset[Owner]) -> bytes:
-        """Create an object; remember that a Secret may exist although no answer came."""
+        """Create an object. Remember that a Secret may exist although no answer came."""
         try:
             return await self._send("POST", path, write.kind, body)
         except ApiError as error:
@@ -112,7 +112,7 @@ class Writer:
         raise ElsewhereError(f"{_name_of(write)} is there already, and nobody can tell who made it; {_RENAME}")
 
     async def _shown(self, kind: ApiKind, write: Create) -> api.ObjectMeta | None:
-        """Return the metadata of an object; None when there is none. Some kinds may be patched but not read."""
+        """Return the metadata of an object, or None when there is none. Some kinds may be patched but not read."""
         path = f"{_collection(kind, write.namespace)}/{path_segment(write.name)}"
         try:
             if kind in _NOT_READ:

@@ -38,7 +38,7 @@ class Writes:
         self._at_once = asyncio.Semaphore(workers)
 
     async def all(self, writes: Sequence[Write]) -> None:
-        """Carry writes out in order; successive ones of one kind go some at a time.
+        """Carry writes out in order. Successive ones of one kind go some at a time.
 
         The first refused one stops those that have not begun: the next would be refused, too. A name that belongs to
         others concerns only its own write. One object has a share of all writes at once: the two pods of a small Job do
@@ -70,7 +70,7 @@ class Writes:
                 raise
 
     async def one(self, write: Write) -> bool:
-        """Carry out a write; return whether there was anything to write to."""
+        """Carry out a write. Return whether there was anything to write to."""
         if isinstance(write, Delete) and write.kind is POD:
             answer = await self._delete_pod(write)
         else:
@@ -82,7 +82,7 @@ class Writes:
         return answer is not None
 
     async def _delete_pod(self, write: Delete) -> bytes | None:
-        """Delete a pod; the deletion is known before its watch shows it, and owed until it was requested."""
+        """Delete a pod. The deletion is known before its watch shows it, and owed until it was requested."""
         pod_index = self._store.pod_index_of(write.uid)
         if pod_index is not None:
             pod_index.kill(write.uid)
@@ -101,7 +101,7 @@ class Writes:
             self._store.put(api.decode_text(struct, answer))
 
     def _lost(self, write: Patch) -> None:
-        """Forget objects that were deleted; kopf does not report deletions that happened while it was away."""
+        """Forget objects that were deleted. Kopf does not report deletions that happened while it was away."""
         if write.kind is QUEUE and (queue := self._store.queues.get(write.name)) is not None:
             self._store.gone(Deleted(QUEUE.name, "", write.name, queue.metadata.uid))
         elif write.kind is JOB and (job := self._store.jobs.get(f"{write.namespace}/{write.name}")) is not None:

@@ -1,4 +1,4 @@
-"""All names that a plugin imports, in one place; each is imported on its first use.
+"""All names that a plugin imports, in one place. Each is imported on its first use.
 
 ``volsched.plugin`` has rules and the views of their callbacks. Beside it there are ``quota`` (plugins that limit
 queues), ``cards`` (accelerator cards by name), ``devices`` (ResourceClaims) and ``objects`` (validators).
@@ -114,7 +114,6 @@ if TYPE_CHECKING:
     from volsched.framework.rules import BestNode as BestNode
     from volsched.framework.rules import Deserved as Deserved
     from volsched.framework.rules import DeviceLimits as DeviceLimits
-    from volsched.framework.rules import Due as Due
     from volsched.framework.rules import EventHandler as EventHandler
     from volsched.framework.rules import JobEnqueueable as JobEnqueueable
     from volsched.framework.rules import JobEnqueued as JobEnqueued
@@ -137,6 +136,7 @@ if TYPE_CHECKING:
     from volsched.framework.rules import TaskOrder as TaskOrder
     from volsched.framework.rules import VictimQueueOrder as VictimQueueOrder
     from volsched.framework.rules import Wake as Wake
+    from volsched.framework.rules import WithinDeserved as WithinDeserved
     from volsched.framework.rules import always as always
     from volsched.framework.rules import never as never
     from volsched.framework.session import Session as Session
@@ -212,6 +212,7 @@ else:
     __getattr__, __dir__ = _on_first_use(
         __name__,
         {
+            "Due": ("volsched.framework.rules:WithinDeserved", "it is WithinDeserved"),
             "FactColumns": ("volsched.framework.columns.tables:PropertyColumns", "it is PropertyColumns"),
             "NodeFacts": ("volsched.framework.columns.views:NodePropertiesView", "it is NodePropertiesView"),
         },

@@ -31,7 +31,7 @@ Amounts: TypeAlias = Mapping[str, int]
 
 
 def there(cluster: Cluster) -> dict[str, int]:
-    """Return what there is of each resource; what devices serve is without limit, as nobody knows how much there is."""
+    """Return the total of each resource. One that devices serve has no limit, as its total is not known."""
     names, by_devices = cluster.columns.names, cluster.columns.left_to_devices
     offered = {names[c]: amount for c, amount in enumerate(cluster.node_cache.totals) if amount > 0}
     return {**offered, **{names[column]: MAX_AMOUNT for column in sorted(by_devices)}}
@@ -120,10 +120,10 @@ def share(held: Mapping[D, Number], deserved: Mapping[D, Number], divide: Callab
 
 
 def share(held: Mapping[D, Number], deserved: Mapping[D, Number], divide: Callable[[Any, Any], Any] = Fraction) -> Any:
-    """Return the largest part that a queue holds of what it deserves; holding without deserving counts as 1."""
+    """Return the largest part that a queue holds of what it deserves. Holding without deserving counts as 1."""
     parts = [
-        divide(held.get(name, 0), due) if due else divide(1 if held.get(name) else 0, 1)
-        for name, due in deserved.items()
+        divide(held.get(name, 0), deserved_share) if deserved_share else divide(1 if held.get(name) else 0, 1)
+        for name, deserved_share in deserved.items()
     ]
     return max(parts) if parts else divide(0, 1)
 

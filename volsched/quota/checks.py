@@ -46,7 +46,7 @@ class Exceeded(NamedTuple):
 
 
 def exceeded(request: Mapping[D, N], used: Mapping[D, N], limit: Callable[[D], N | None]) -> tuple[Exceeded, ...]:
-    """Return where a request beside what is used is above a limit (None: no limit); an amount of 0 never is."""
+    """Return where a request beside what is used is above a limit (None: no limit). An amount of 0 never is."""
     found = []
     for dimension, amount in request.items():
         most = limit(dimension) if amount > 0 else None
@@ -81,7 +81,7 @@ class LeafQueues:
 
 
 class QueueQuotas(LeafQueues, ABC, Generic[L, D, N]):
-    """The checks of one plugin; a plugin states what is requested, what is used, and the limits."""
+    """The checks of one plugin. A plugin states what is requested, what is used, and the limits."""
 
     without_minimum: Ballot = ABSTAIN
     """The vote on a job that states no minimum."""
@@ -100,7 +100,7 @@ class QueueQuotas(LeafQueues, ABC, Generic[L, D, N]):
 
     @abstractmethod
     def allocated(self, level: L) -> Mapping[D, N]:
-        """Return what a queue, in a hierarchy with those below it, holds; promised room is held."""
+        """Return what a queue, in a hierarchy with those below it, holds. Promised room is held."""
 
     @abstractmethod
     def committed(self, level: L, minimum: Mapping[D, N]) -> Mapping[D, N]:
@@ -108,7 +108,7 @@ class QueueQuotas(LeafQueues, ABC, Generic[L, D, N]):
 
     @abstractmethod
     def minimum(self, job: JobInfo, level: L) -> Mapping[D, N] | None:
-        """Return what a job starts with, as it counts in a queue; None if it states nothing."""
+        """Return what a job starts with, as it counts in a queue, or None if it states nothing."""
 
     @abstractmethod
     def request(self, pod: Any, level: L) -> Mapping[D, N]:

@@ -1,4 +1,4 @@
-"""What jobs ask for beyond what they hold, per queue: the figures that quota plugins weigh admission and fairness by.
+"""The requests of jobs beyond their holdings, by queue: for admission and fair shares.
 
 For each queue::
 
@@ -74,11 +74,11 @@ class JobSums(Observer):
         self.version = 0
 
     def share_of(self, job: JobInfo) -> Any:
-        """Return what a job adds now; None for one that is not counted."""
+        """Return what a job adds now, or None for one that is not counted."""
         raise NotImplementedError
 
     def add(self, key: str, share: Any, by: int) -> None:
-        """Add what a job adds, or take it off (-1); ``key`` is that of the job."""
+        """Add what a job adds, or take it off (-1). ``key`` is that of the job."""
         raise NotImplementedError
 
     def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
@@ -133,16 +133,16 @@ class JobDemands(JobSums, Generic[D]):
         self._own_version = -1
 
     def queues(self) -> Mapping[str, QueueDemand[D]]:
-        """The sums of every queue that has a job."""
+        """Return the sums of every queue that has a job."""
         self.refresh()
         return self._queues
 
     def of(self, level: str) -> QueueDemand[D]:
-        """The sums of one queue."""
+        """Return the sums of one queue."""
         return self.queues().get(level, _NO_DEMAND)
 
     def own(self, queue: str) -> QueueDemand[D]:
-        """The sums of the jobs of a queue itself, for reports: all are added up again when any job has changed."""
+        """The sums of the jobs of a queue itself, for reports; all are added again after any change."""
         if not self._above:
             return self.of(queue)
         self.refresh()
@@ -175,7 +175,7 @@ class JobDemands(JobSums, Generic[D]):
 
 
 class QueueDemands(JobDemands[str]):
-    """The account of requests; ``version`` changes when any figure may have."""
+    """The account of requests. ``version`` changes when any figure may have."""
 
     def __init__(self, cluster: Cluster, *, above: bool = False) -> None:
         super().__init__(cluster, above=above)
@@ -187,7 +187,7 @@ class QueueDemands(JobDemands[str]):
         return cls(cluster, above=True)
 
     def reserved(self) -> Mapping[str, int]:
-        """What admitted jobs of all queues may still take."""
+        """Return what admitted jobs of all queues may still take."""
         self.refresh()
         return self._reserved
 
@@ -237,7 +237,7 @@ def _pending(job: JobInfo) -> dict[str, int]:
 
 
 def reserved_by(job: JobInfo) -> Resources:
-    """What an admitted job may still take of its minimum, its gated pods left out."""
+    """Return what an admitted job may still take of its minimum, its gated pods left out."""
     stated = job.spec.min_resources
     if stated is None or not job.keeps_room:
         return Resources.EMPTY

@@ -1,4 +1,4 @@
-"""What queues of a tree deserve: what there is, divided by weight from the root down, each resource by itself.
+"""Divides the cluster over a tree of queues by weight, from the root down, each resource by itself.
 
 What a queue claims is what those below it claim together, at most its capability. What it has is divided among the
 queues right below it. Each gets ``weight x level`` of a resource, not less than it is guaranteed, and not more than it
@@ -53,7 +53,7 @@ class Vessel(NamedTuple):
 
 
 def summed(tree: Tree, claims: Mapping[str, Claim]) -> dict[str, Claim]:
-    """Return the claim of each queue with those below it; a queue without a claim of its own asks for nothing."""
+    """Return the claim of each queue with those below it. A queue without a claim of its own asks for nothing."""
     found: dict[str, Claim] = {}
     for name in reversed(tree.top_down()):
         found[name] = claims.get(name, _NOTHING).with_those_below([found[child] for child in tree.below(name)])
@@ -61,7 +61,7 @@ def summed(tree: Tree, claims: Mapping[str, Claim]) -> dict[str, Claim]:
 
 
 def divide(tree: Tree, claims: Mapping[str, Claim], total: Amounts) -> dict[str, Parts]:
-    """Return what each queue deserves, without zeros; ``claims`` are those of ``summed``. The root has all there is."""
+    """Return what each queue deserves, without zeros. ``claims`` are those of ``summed``. The root has all there is."""
     root = claims[ROOT].capability
     found: dict[str, Parts] = {ROOT: {name: Fraction(min(n, root.get(name, n))) for name, n in total.items()}}
     for name in tree.top_down():
@@ -87,7 +87,7 @@ def _vessel(claim: Claim, name: str) -> Vessel:
 
 
 def fill(amount: Fraction, vessels: Sequence[Vessel]) -> list[Fraction]:
-    """Return what each vessel gets of an amount; the least amounts count also where there is less than their sum."""
+    """Return what each vessel gets of an amount. The least amounts count also where there is less than their sum."""
     if (
         sum(vessel.most for vessel in vessels if vessel.weight)
         + sum(vessel.least for vessel in vessels if not vessel.weight)
@@ -99,7 +99,7 @@ def fill(amount: Fraction, vessels: Sequence[Vessel]) -> list[Fraction]:
 
 
 def _level(left: Fraction, vessels: Iterable[Vessel]) -> Fraction:
-    """Return how high the level rises until nothing is left; there is less than all vessels hold."""
+    """Return how high the level rises until nothing is left. There is less than all vessels hold."""
     level, width = Fraction(0), 0
     for at, wider in sorted(_bends(vessels)):
         step = (at - level) * width

@@ -20,23 +20,25 @@ Faults = Mapping[str, tuple[str, ...]]
 
 def report_faults(registrar: Registrar, plugin: str, faults: Faults) -> None:
     """Report what a plugin finds wrong in queues, unless another one has."""
-    registrar.account(QUEUE_FAULTS, QueueFaults).tell(registrar.session, plugin, faults)
+    registrar.account(QUEUE_FAULTS, QueueFaults).report(registrar.session, plugin, faults)
 
 
 class QueueFaults:
-    """What was told about queues, by plugin: what two of them find is told once."""
+    """Faults of queues that were reported, by plugin. Faults that two plugins find are reported once."""
 
     def __init__(self, _: object) -> None:
-        self._told: dict[str, Faults] = {}
+        self._reported: dict[str, Faults] = {}
 
-    def tell(self, session: Session, plugin: str, faults: Faults) -> None:
-        """Tell what a plugin finds wrong now and no plugin has told yet."""
-        before = self._told.get(plugin, {})
+    def report(self, session: Session, plugin: str, faults: Faults) -> None:
+        """Report the faults that a plugin finds now and that are not reported yet."""
+        before = self._reported.get(plugin, {})
         if faults == before:
             return
-        known = {(name, fault) for told in self._told.values() for name, found in told.items() for fault in found}
+        known = {
+            (name, fault) for reported in self._reported.values() for name, found in reported.items() for fault in found
+        }
         for name, found in faults.items():
             for fault in found:
                 if (name, fault) not in known:
                     session.record_event(about_queue(session.cluster.queues[name], "Warning", NO_PLACE, fault))
-        self._told[plugin] = faults
+        self._reported[plugin] = faults

@@ -1,4 +1,4 @@
-"""What queues held in the past, which counts the less the longer ago it was: for shares that are fair over time.
+"""Past use of queues, for shares that are fair over time. Older use counts less.
 
 Of what a queue holds at each moment the integral is kept, weighted by 2^(-age / half-life), as in Slurm's and Maui's
 fair share. It is known exactly at any time from the integral at one time and what has been held since, so nothing
@@ -72,7 +72,7 @@ def half_life_of(values: Mapping[str, Any]) -> float:
 
 @dataclass(slots=True)
 class _QueuePastUse:
-    """Of one queue: the weighted integral at a time, in amounts times seconds, and what is held from then on."""
+    """The past use of one queue: the weighted integral at a time (amounts x seconds), and its holdings since."""
 
     at: float
     used: dict[str, float] = field(default_factory=dict)
@@ -141,7 +141,7 @@ class PastUse(Observer):
         return dict.fromkeys(level for name in changed for level in self._levels(name))
 
     def _begin(self, queue: QueueInfo) -> _QueuePastUse:
-        """Go on from what the queue's status states; what it holds now is taken to have been held since."""
+        """Go on from what the queue's status states. What it holds now is taken to have been held since."""
         past = queue.past
         account = _QueuePastUse(self._now) if past is None else _QueuePastUse(min(past.at, self._now), dict(past.used))
         account.held = dict(self._held(queue)) if past is not None else {}
@@ -160,14 +160,14 @@ class PastUse(Observer):
         return {name: used * math.log(2) / self._half_life for name, used in self.used(queue).items()}
 
     def key(self, queue: QueueInfo, held: Mapping[str, int], totals: Mapping[str, int]) -> float:
-        """Return the place of a queue by its largest part of any resource of the cluster; smaller goes first.
+        """Return the place of a queue by its largest part of any resource of the cluster. Smaller goes first.
 
         ``held`` is what it holds now, with what it was promised.
         """
         return place_over_time(self.used(queue.name), held, totals, queue.spec.weight)
 
     def sum_key(self, queue: str, held: Mapping[str, int], weight: int) -> float:
-        """Return the place of a queue by the sum of all that is counted, where all of it is alike, as cards are."""
+        """Return the order of a queue by the sum of all that is counted, if it is alike, as cards are."""
         used = self.used(queue)
         return sum(_with_present(used, held, name) for name in sorted({*used, *held})) / max(weight, _LEAST_WEIGHT)
 

@@ -10,8 +10,8 @@ The rule, for each thing that is counted (a card, a DeviceClass, a dimension of 
 In a hierarchy, the queues on the two ways up to where these meet are held to it: those on the way of the one who takes
 as far as they state what they deserve, those on the way of the one who gives in any case.
 
-Whoever takes was below its due, and nobody comes to be below its due by giving. So with each eviction less is lacking
-in all: nobody is evicted in a ring, and evictions end.
+The queue that takes was below its deserved share, and no queue falls below its own by giving. So with each eviction
+less is lacking in all: queues do not evict in a circle, and evictions end.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
-from volsched.framework.accounts.gangs import departing
 from volsched.framework.deprecated_names import give_present_names
 from volsched.framework.dispatch.combining import Number
+from volsched.framework.eviction_units import departing
 from volsched.model.cluster import Cluster
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo
@@ -41,10 +41,10 @@ class ReclaimView(Protocol[K]):
         """Return how much a queue, and in a hierarchy those below it, hold of one thing."""
 
     def deserved(self, queue: str, key: K) -> Number | None:
-        """Return how much of one thing a queue deserves; None when it does not state."""
+        """Return how much of one thing a queue deserves, or None when it does not state."""
 
     def requested(self, task: TaskInfo) -> Mapping[K, Number]:
-        """Return how much a waiting task would take of each thing that counts; nothing: the rule is not for it."""
+        """Return how much a waiting task would take of each thing that counts. Nothing: the rule is not for it."""
 
     def holds(self, victim: TaskInfo, task: TaskInfo) -> Mapping[K, Number]:
         """Return what a placed task has of what a waiting one could use."""
@@ -56,7 +56,7 @@ class ReclaimView(Protocol[K]):
 class Elastic(Generic[K]):
     """The rule for what one plugin counts; an ``ElasticQuota``.
 
-    While a queue does not mention what a task wants, nobody is evicted for that; if the plugin is not ``alone``, other
+    While a queue does not mention what a task wants, no pod is evicted for that; if the plugin is not ``alone``, other
     plugins may have room made for the task, by pods that hold nothing of the kind.
     """
 
@@ -66,14 +66,14 @@ class Elastic(Generic[K]):
         self._alone = alone
 
     def applies_to(self, task: TaskInfo) -> bool:
-        """Whether the rule is for a task."""
+        """True if the rule is for a task."""
         requested = self._view.requested(task)
         if self._alone or not requested:
             return bool(requested)
         return any(self._view.deserved(task.queue, key) is not None for key in requested)
 
     def may_take_room(self, queue: QueueInfo, tasks: Sequence[TaskInfo]) -> bool:
-        """Whether a queue is below its due of something that each of these tasks asks for."""
+        """True if a queue is below its deserved share of something that each of these tasks asks for."""
         return all(self.is_within(queue, task) is not False for task in tasks)
 
     def is_within(self, queue: QueueInfo, task: TaskInfo) -> bool | None:
@@ -88,13 +88,13 @@ class Elastic(Generic[K]):
         return max(self._view.holds(victim, task).values(), default=0)
 
     def holders(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> Sequence[TaskInfo] | None:
-        """Return the candidates that hold anything that a task could use; None when the rule is not for it."""
+        """Return the candidates that hold anything that a task could use, or None when the rule is not for it."""
         if not self.applies_to(task):
             return None
         return [victim for victim in candidates if self._holds_any(task, victim)]
 
     def spares(self, task: TaskInfo, victim: TaskInfo) -> bool:
-        """Whether to spare a victim that other plugins name: what it holds of this dimension is not reclaimable."""
+        """True to spare a victim that other plugins name: what it holds of this dimension is not reclaimable."""
         if self.applies_to(task) or not self._view.requested(task):
             return False
         return bool(self._view.holds(victim, task))
@@ -103,7 +103,7 @@ class Elastic(Generic[K]):
         return not self._view.requested(task).keys().isdisjoint(self._view.holds(victim, task))
 
     def victims(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> Sequence[TaskInfo] | None:
-        """Return the candidates each of which may go by itself; None when the rule is not for the task."""
+        """Return the candidates each of which may go by itself, or None when the rule is not for the task."""
         if task.job is None or not self.applies_to(task):
             return None
         taking = _Taking(self._view, task, task.job.queue)
@@ -121,13 +121,13 @@ class _Taking(Generic[K]):
         self._requested = view.requested(task)
 
     def takes(self, victim: TaskInfo) -> bool:
-        """Whether a victim may go, with all that go with it."""
+        """True if a victim may go, with all that go with it."""
         if victim.job is None:
             return False
         queue = victim.job.queue
-        return self._gives_what_is_due(victim, queue) and self._leaves_due(queue, departing(victim))
+        return self._frees_excess(victim, queue) and self._leaves_deserved(queue, departing(victim))
 
-    def _gives_what_is_due(self, victim: TaskInfo, queue: str) -> bool:
+    def _frees_excess(self, victim: TaskInfo, queue: str) -> bool:
         """Whether a victim holds something of which the task's queues, below where both meet, are below their due."""
         theirs = self._view.levels(queue)
         above = [level for level in self._own[1:] if level not in theirs]
@@ -140,8 +140,8 @@ class _Taking(Generic[K]):
             return False
         return all(view.deserved(level, key) is None or is_within(view, level, key, amount) for level in above)
 
-    def _leaves_due(self, queue: str, gone: Sequence[TaskInfo]) -> bool:
-        """Whether a queue and those above it, below where both meet, still hold their due of all that goes."""
+    def _leaves_deserved(self, queue: str, gone: Sequence[TaskInfo]) -> bool:
+        """Return whether a queue and those above it, below where both meet, still hold their due of all that goes."""
         view = self._view
         return all(
             view.allocated(level, key) - amount >= (view.deserved(level, key) or 0)
@@ -152,9 +152,9 @@ class _Taking(Generic[K]):
 
 
 def is_within(view: ReclaimView[K], queue: str, key: K, amount: Number) -> bool:
-    """Whether a queue states what it deserves of something, and with so much more of it holds no more than that."""
-    due = view.deserved(queue, key)
-    return due is not None and view.allocated(queue, key) + amount <= due
+    """True if a queue states what it deserves of something, and with so much more of it holds no more than that."""
+    deserved_share = view.deserved(queue, key)
+    return deserved_share is not None and view.allocated(queue, key) + amount <= deserved_share
 
 
 def reclaimable_of(cluster: Cluster, view: ReclaimView[K], queue: str, deserved: Iterable[K]) -> dict[K, Any]:
@@ -167,7 +167,7 @@ def reclaimable_of(cluster: Cluster, view: ReclaimView[K], queue: str, deserved:
 
 
 class Remaining:
-    """What queues hold while victims for one task are chosen one after the other; each counts as gone for the next."""
+    """What queues hold while victims for one task are chosen one after the other. Each counts as gone for the next."""
 
     def __init__(self, allocated: Callable[[str], Mapping[str, int]]) -> None:
         self._allocated = allocated

@@ -47,7 +47,7 @@ def usage_by_resource(cluster: Cluster, dimensions: Callable[[QueueInfo], Mappin
     jobs = jobs_by_queue(cluster)
 
     def of(name: str) -> QueueUse:
-        uses = JobUses(lambda: map(_job, sorted(jobs.get(name, ()), key=lambda job: job.key)))
+        uses = JobUses(lambda: map(_job_use, sorted(jobs.get(name, ()), key=lambda job: job.key)))
         return _queue(cluster.queues[name], dict(dimensions(cluster.queues[name])), uses)
 
     return Usage({name: of(name) for name in sorted(cluster.queues)})
@@ -85,7 +85,8 @@ def _queue(queue: QueueInfo, dimensions: dict[str, Dimension], jobs: Sequence[Jo
     return QueueUse(queue, cpu, memory, {}, {}, jobs, dict(sorted(dimensions.items())))
 
 
-def _job(job: JobInfo) -> JobUse:
+def _job_use(job: JobInfo) -> JobUse:
+    """Return what a job uses and waits for."""
     pending: dict[str, int] = {}
     for task in job.waiting.values():
         for name, amount in task.template.request.items():
@@ -116,7 +117,7 @@ def node_name(task: TaskInfo) -> str:
 
 
 class CachedNumbers:
-    """The numbers of series by name; made again when what they are made from is something else."""
+    """The numbers of series by name. Made again when what they are made from is something else."""
 
     def __init__(self) -> None:
         self._made: dict[str, tuple[Hashable, Numbers]] = {}
@@ -153,7 +154,7 @@ def asked_of(job: JobInfo) -> dict[str, int]:
 
 
 def held_of_quota(usage: Usage, queues: Iterable[str], job: JobInfo, refusal: Verdict) -> Iterator[Consumer]:
-    """Yield what jobs of queues hold of that of which a queue has too little, or else of what a job asks for.
+    """Yield the amounts that jobs of queues hold of a short resource, or else of what a job requests.
 
     What is reserved for admitted jobs counts where it keeps others from being admitted.
     """

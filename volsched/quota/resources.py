@@ -49,7 +49,7 @@ class QuotaAmounts:
 
     @property
     def deserves_anything(self) -> bool:
-        """Whether it deserves any amount, pod slots aside; else it has what others leave."""
+        """True if it deserves any amount, pod slots aside; else it has what others leave."""
         return any(amount for name, amount in self.deserved.items() if name != PODS)
 
 
@@ -79,7 +79,7 @@ class ResourceQuotas(QueueQuotas[str, str, int], Observer):
         """Return the refusal of a pod of a queue that exceeds the limit of a level."""
 
     def made_from(self) -> Hashable:
-        """Return the inputs of the amounts; a change computes them again."""
+        """Return the inputs of the amounts. A change computes them again."""
         cluster = self._cluster
         return self._changes, tuple(cluster.node_cache.totals), cluster.columns.left_to_devices
 
@@ -92,7 +92,7 @@ class ResourceQuotas(QueueQuotas[str, str, int], Observer):
         self._changes += 1
 
     def refresh(self) -> bool:
-        """Compute the amounts again if their inputs changed; return True in that case."""
+        """Compute the amounts again if their inputs changed. Return True in that case."""
         self._usage.refresh()
         made_from = self.made_from()
         if made_from == self._made_from:
@@ -105,7 +105,7 @@ class ResourceQuotas(QueueQuotas[str, str, int], Observer):
     # -- amounts ------------------------------------------------------------------------------------------------------
 
     def amounts(self, queue: str) -> QuotaAmounts:
-        """Return the amounts of a queue; an unknown queue has none."""
+        """Return the amounts of a queue. An unknown queue has none."""
         return self._amounts.get(queue, NO_AMOUNTS)
 
     def limit(self, level: str, dimension: str) -> int:
@@ -208,7 +208,7 @@ class ResourceQuotas(QueueQuotas[str, str, int], Observer):
         return {name: int(amount) for name, amount in amounts.deserved.items()}, amounts.guarantee
 
     def headroom_of(self, queue: str, resource: str) -> int | None:
-        """Return how much more of a resource a queue would be admitted with; None without a limit."""
+        """Return how much more of a resource a queue would be admitted with, or None without a limit."""
         return _limited(min(self._headroom_of(level, resource) for level in self.levels(queue)))
 
     def _headroom_of(self, level: str, resource: str) -> int:

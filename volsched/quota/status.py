@@ -1,7 +1,7 @@
-"""What `status.allocated` of Queues states: what the placed pods of a queue hold, and those of the queues below it.
+"""`status.allocated` of Queues: the amounts of the placed pods of a queue, and of the queues below it.
 
 After Volcano's scheduler, which writes the same at the end of its sessions: the requests of pods that stand allocated
-(`model.status.IS_ALLOCATED`), whoever bound them, in resources and whole pods; and of the devices that their claims
+(`model.status.IS_ALLOCATED`), of all schedulers, in resources and whole pods; and of the devices that their claims
 have, `deviceclass/<class>` (how many) and `<dimension>.deviceclass/<class>` (sums of capacity). A claim that several
 pods share counts once in a queue and once in each queue above it. `cpu` and `memory` are stated even when they are
 zero. Plugins state beside that what pods hold in terms of their own, as cards by name (`QueueAllocation`).
@@ -29,7 +29,7 @@ ALWAYS_STATED: Final = ("cpu", "memory")
 
 
 class QueueStatuses:
-    """Follows a cluster from one session to the next; ask it between sessions, when nothing is only tried."""
+    """Follows a cluster from one session to the next. Ask it between sessions, when nothing is only tried."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -47,7 +47,7 @@ class QueueStatuses:
     ) -> Iterator[WriteQueueStatus]:
         """Yield what queues have to state that they did not state when this was last asked, by name.
 
-        A queue that nobody has made an object of states nothing. ``beside`` is what plugins count in their own terms,
+        A queue without an object states nothing. ``beside`` is what plugins count in their own terms,
         ``past`` what they count over time.
         """
         for name in sorted({**self._changed(tuple(beside)), **self._used(past)}):
@@ -65,7 +65,7 @@ class QueueStatuses:
         return WriteQueueStatus(queue.spec.uid, queue.name, allocated, self._past.get(queue.name))
 
     def _used(self, past: Sequence[PastUse]) -> dict[str, None]:
-        """Take in the words about use over time that are due; return the names of their queues."""
+        """Take in the words about use over time that are due. Return the names of their queues."""
         due = dict.fromkeys(name for each in past for name in each.take_due())
         for name in due:
             words = [each.word(name) for each in past]
@@ -74,8 +74,7 @@ class QueueStatuses:
         return due
 
     def _changed(self, beside: tuple[QueueAllocation, ...]) -> dict[str, None]:
-        """Take in what became of queues and claims; return the names of all queues that may have other figures now."""
-        self._devices.catch_up()
+        """Take in what became of queues and claims. Return the names of all queues that may have other figures now."""
         changed = self._devices.take_changed()
         charged, self._cluster.queue_cache.dirty_queues = self._cluster.queue_cache.dirty_queues, {}
         for holdings in beside:
@@ -98,7 +97,7 @@ class QueueStatuses:
             self._recount(name)
 
     def _recount(self, name: str) -> tuple[str, ...]:
-        """Let a queue, and those above it, hold what its tasks hold now; return all of them."""
+        """Let a queue, and those above it, hold what its tasks hold now. Return all of them."""
         queue = self._cluster.queues.get(name)
         if queue is None:
             return ()

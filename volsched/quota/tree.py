@@ -1,4 +1,4 @@
-"""Which queues are below which: found out again only when a queue came, went, or was put below another one.
+"""The tree of queues, built again only when a queue came, went, or got another parent.
 
 There is one tree for all plugins. A queue states which one it is below (`spec.parent`). A queue that states none is
 right below the root. So are one whose parent does not exist, and each of those that are below themselves.
@@ -120,7 +120,7 @@ class QueueTree:
 
     @property
     def tree(self) -> Tree:
-        """The tree as it is now; another one when it has changed."""
+        """The tree as it is now. Another one when it has changed."""
         self._refresh()
         return self._tree
 
@@ -129,12 +129,12 @@ class QueueTree:
         return self.tree.way_down(name)
 
     def is_parent(self, name: str) -> bool:
-        """Whether any queue states that it is below this one."""
+        """True if any queue states that it is below this one."""
         self._refresh()
         return name in self._named
 
     def below(self, name: str) -> tuple[str, ...]:
-        """Return the queues right below this one; those that are below no other are below the root."""
+        """Return the queues right below this one. Those that are below no other are below the root."""
         return self.tree.below(name)
 
     def _refresh(self) -> None:

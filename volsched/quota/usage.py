@@ -1,4 +1,4 @@
-"""Amounts of each queue during a session: what its tasks count for that have a node or were promised one.
+"""The amounts of each queue: of tasks that have a node, or were promised one.
 
 ``QueueUsage`` adds up amounts of any dimensions, ``JobCharges`` what each job is charged for. ``QueueUsageObserver``
 adds up requests, with pods as slots. Tasks without a node whose admission gate was lifted count as well, unless
@@ -28,7 +28,7 @@ _NO_AMOUNTS: Final[Mapping[Any, int]] = {}
 
 
 class QueueUsage(Generic[D]):
-    """Sums of amounts by queue, without zeros; ``levels`` returns the queues in which one counts, itself first.
+    """Sums of amounts by queue, without zeros. ``levels`` returns the queues in which one counts, itself first.
 
     Without ``levels`` a queue counts in itself alone.
 
@@ -108,7 +108,7 @@ class JobCharges(Generic[D]):
         return job.key in self._jobs
 
     def drop(self, key: str) -> str:
-        """Charge a job for nothing any more; return the queue that was charged, empty for none."""
+        """Charge a job for nothing any more. Return the queue that was charged, empty for none."""
         charged = self._jobs.pop(key, None)
         if charged is None:
             return ""
@@ -130,7 +130,7 @@ class JobCharges(Generic[D]):
 
 
 class QueueUsageObserver(Observer):
-    """Follows the cluster; ask ``refresh`` when a session opens, so that changes of the tree of queues are in."""
+    """Follows the cluster. Ask ``refresh`` when a session opens, so that changes of the tree of queues are in."""
 
     def __init__(
         self, cluster: Cluster, *, above: bool = False, places: QueueTree | None = None, ungated: bool = True
@@ -153,7 +153,7 @@ class QueueUsageObserver(Observer):
 
     @property
     def is_in_tree(self) -> bool:
-        """Whether the amounts of a queue count in every queue above it."""
+        """True if the amounts of a queue count in every queue above it."""
         return self._places is not None
 
     def levels(self, queue: str) -> tuple[str, ...]:
@@ -220,6 +220,6 @@ class QueueUsageObserver(Observer):
             self._add(task.job.queue, request_with_slot(task), by)
 
     def _add(self, queue: str, amounts: Mapping[str, int], by: int) -> None:
-        """Add amounts to a queue and what it counts in; one that is gone is counted when it is there again."""
+        """Add amounts to a queue and what it counts in. One that is gone is counted when it is there again."""
         if self._tree == self._version and queue in self._cluster.queues:
             self._sums.add(queue, amounts, by)

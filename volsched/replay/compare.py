@@ -41,7 +41,7 @@ def _differences(first: Policy, second: Policy, part: str, group_of: Callable[[J
 def _moved(
     first: Sequence[JobRecord], second: Sequence[JobRecord], group_of: Callable[[JobRecord], str]
 ) -> Mapping[str, dict[str, int]]:
-    """Count by group the jobs that start earlier and later under the second policy; never is the latest."""
+    """Count by group the jobs that start earlier and later under the second policy. Never is the latest."""
     found: dict[str, dict[str, int]] = {}
     for before, after in zip(first, second, strict=True):
         counts = found.setdefault(group_of(before), {"earlier": 0, "later": 0})
@@ -71,7 +71,7 @@ def _wait(group: Json, key: str) -> float | None:
 
 
 def _outcome(before: Json, after: Json) -> str:
-    """Return whether a group gains, loses or stays; starting at all counts for more than how soon."""
+    """Return whether a group gains, loses or stays. Starting at all counts for more than how soon."""
     if before["started"] != after["started"]:
         return "gains" if after["started"] > before["started"] else "loses"
     old, new = before["bounded_slowdown"] or 1.0, after["bounded_slowdown"] or 1.0

@@ -29,7 +29,7 @@ DURATION: Final = "replay.volsched.io/duration"
 SUBMIT: Final = "replay.volsched.io/submit"
 """The annotation with its submission, as a duration from the beginning; without it at the beginning."""
 
-_LONGEST_TOLD: Final = 64
+_LONGEST_TEXT: Final = 64
 """Characters of an annotation that a fault shows."""
 
 Workload: TypeAlias = api.Job | api.BatchJob | api.Pod
@@ -39,7 +39,10 @@ _OVER: Final = ("Completed", "Failed", "Terminated", "Aborted")
 
 
 def annotated_jobs(inventory: Inventory, scheduler: str) -> list[ReplayJob]:
-    """Take the workloads out of an inventory that state how long they run; InputError for what cannot be read."""
+    """Take the workloads out of an inventory that state how long they run.
+
+    Raises InputError for what cannot be read.
+    """
     problems: list[InputProblem] = []
     found: list[ReplayJob] = []
     left: list[api.ApiObject] = []
@@ -65,8 +68,8 @@ def _annotation(inventory: Inventory, found: Workload, key: str, problems: list[
     if value is None or value > most:
         document = inventory.origin[identity_of(found)]
         message = "is no duration; write it as 4h30m or 90s" if value is None else f"must be {most:.0f}s at most"
-        told = f"{shortened(text, _LONGEST_TOLD)!r} {message}"
-        problems.append(document.problem(told, f"metadata.annotations[{key}]", subject_of(found)))
+        problem = f"{shortened(text, _LONGEST_TEXT)!r} {message}"
+        problems.append(document.problem(problem, f"metadata.annotations[{key}]", subject_of(found)))
         return None
     return value
 
@@ -83,7 +86,7 @@ class Past:
 
 
 def past_jobs(inventory: Inventory, scheduler_names: Sequence[str]) -> Past:
-    """Take the jobs of the past out of a snapshot; seconds are counted from the first that was created.
+    """Take the jobs of the past out of a snapshot. Seconds are counted from the first that was created.
 
     A job that still runs counts as ending when the snapshot was made, which is the newest time in it. Pods of
     Deployments, StatefulSets and DaemonSets are no jobs: they hold their room throughout.
@@ -170,7 +173,7 @@ class _Snapshot:
         )
 
     def _of_status(self, found: api.Job | api.BatchJob) -> ReplayJob | None:
-        """Return a Job by its status alone; None when it is not over, or does not state how long it ran."""
+        """Return a Job by its status alone, or None when it is not over, or does not state how long it ran."""
         created = seconds(found.metadata.creation_timestamp)
         duration = _duration_of(found)
         if duration is None or created is None:
@@ -185,7 +188,7 @@ class _Snapshot:
         return replace(shape, submit=submit, duration=min(max(0.0, duration), LONGEST_JOB), declared=declared)
 
     def _end_of(self, pod: api.Pod) -> float:
-        """Return when a pod ended: with its last container; a running one ends with the snapshot."""
+        """Return when a pod ended: with its last container. A running one ends with the snapshot."""
         if pod.status.phase not in _FINISHED:
             return self._newest
         return max((at for stamp in _ends(pod) if (at := seconds(stamp)) is not None), default=self._newest)
@@ -222,7 +225,7 @@ def _newest(inventory: Inventory) -> float:
 
 
 class _Shaper:
-    """Makes the job of a workload, as its controllers would; its times are set elsewhere."""
+    """Makes the job of a workload, as its controllers would. Its times are set elsewhere."""
 
     def __init__(self, inventory: Inventory, scheduler: str) -> None:
         self._scheduler = scheduler

@@ -102,7 +102,7 @@ def _thinned(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]
 
 
 def draw(charts: Sequence[Chart], path: str) -> None:
-    """Write the charts to a file, by its suffix; PlotError when that cannot be done."""
+    """Write the charts to a file, by its suffix. Raises PlotError when that cannot be done."""
     suffix = Path(path).suffix
     if suffix not in SUFFIXES:
         raise PlotError(f"{path}: pictures are written as {' or '.join(SUFFIXES)}")
@@ -142,7 +142,7 @@ def _figure(chart: Chart) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _AxisScale:
-    """From values to places in the picture."""
+    """Maps values to places in the picture."""
 
     right: float
     top: float

@@ -51,7 +51,7 @@ class JobRecord:
         return None if self.start is None else self.start - self.job.submit
 
     def bound(self, pod: str, node: str, now: float) -> bool:
-        """Note a pod on its node; whether the job has all that it needs by it."""
+        """Note a pod on its node. Return True if the job has all that it needs by it."""
         role = self._role_of(pod)
         self._running[pod] = _RunningJob(role.name, role.request, node, now)
         self.nodes[node] = None
@@ -75,7 +75,7 @@ class JobRecord:
             self.held.append(HeldInterval(running.request, running.start, now))
 
     def broke(self, now: float) -> None:
-        """Note that the run came to nothing; the job waits again, with all of its pods."""
+        """Note that the run came to nothing. The job waits again, with all of its pods."""
         self._all_left(now)
         self.start = None
         self.nodes.clear()

@@ -14,7 +14,7 @@ KIND: Final = "ReplayResult"
 
 
 def result_of(replay: Replay, cards: str = CARDS) -> Json:
-    """Return the whole result; jobs in the order in which they were given."""
+    """Return the whole result. Jobs in the order in which they were given."""
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,

@@ -38,7 +38,7 @@ LONGEST_SECONDS: Final = 1000 * YEAR
 
 
 class ReplayError(VolschedError):
-    """A replay cannot go on; the text states why."""
+    """A replay cannot go on. The text states why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ class Replay:
     # -- time ---------------------------------------------------------------------------------------------------------
 
     def _next(self) -> float | None:
-        """Return when something happens next, in seconds of the replay; None when nothing does any more."""
+        """Return when something happens next, in seconds of the replay, or None when nothing does any more."""
         while self._ends and not self._is_current(self._ends[0]):
             heapq.heappop(self._ends)
         times = [self._ends[0][0]] if self._ends else []
@@ -192,7 +192,7 @@ class Replay:
     # -- sessions -----------------------------------------------------------------------------------------------------
 
     def _settle(self) -> bool:
-        """Run sessions until one changes nothing for the next; return True if a pod was placed."""
+        """Run sessions until one changes nothing for the next. Return True if a pod was placed."""
         placed = False
         for _ in range(MOST_SESSIONS):
             self.mirror.apply(self.api_server.take())

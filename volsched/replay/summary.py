@@ -35,7 +35,7 @@ class ReplayedCluster:
 
 
 def summary_of(records: Sequence[JobRecord], cluster: ReplayedCluster, cards: str = CARDS) -> Json:
-    """Return the summary; ``cards`` is the resource by which jobs are large or small, and shares are counted."""
+    """Return the summary. ``cards`` is the resource by which jobs are large or small, and shares are counted."""
     horizon = max((record.job.submit for record in records), default=0.0)
     begin = min((record.job.submit for record in records), default=0.0)
     window = _Window(begin, max(horizon, begin + 1.0))

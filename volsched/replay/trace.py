@@ -22,11 +22,11 @@ REQUIRED: Final = ("name", "submit_s", "duration_s")
 COLUMNS: Final = (
     *REQUIRED, "namespace", "queue", "declared_s", "pods", "min_pods", "priority", "card",
 )  # fmt: skip
-"""The names of columns; any other one is a resource, in amounts of one pod."""
+"""The names of columns. Any other one is a resource, in amounts of one pod."""
 
 _PLAIN_RESOURCES: Final = ("cpu", "memory", "ephemeral-storage")
 _MOST_PODS: Final = 100_000
-_LONGEST_TOLD: Final = 64
+_LONGEST_TEXT: Final = 64
 """Characters of a field that a fault shows."""
 
 
@@ -56,7 +56,7 @@ def parse_trace(
 
 
 def _rows_of(text: str, path: str) -> Iterator[tuple[int, list[str]]]:
-    """Return each row with the number of its last line; InputError where the text is no CSV."""
+    """Return each row with the number of its last line. Raises InputError where the text is no CSV."""
     rows = csv.reader(io.StringIO(text, newline=""))
     try:
         for row in rows:
@@ -92,7 +92,7 @@ class _FieldFaultError(Exception):
 
 
 class _TraceReader:
-    """Reads the lines of one file; lines that ask for the same share a template."""
+    """Reads the lines of one file. Lines that ask for the same share a template."""
 
     def __init__(self, path: str, header: Sequence[str], scheduler: str, queues: Collection[str]) -> None:
         self.problems: list[InputProblem] = []
@@ -137,14 +137,14 @@ class _TraceReader:
             raise _FieldFaultError("name", "is missing")
         first = self._lines.setdefault(f"{found.get('namespace') or 'default'}/{name}", line)
         if first != line:
-            raise _FieldFaultError("name", f"{_told(name)} is there already, in line {first}")
+            raise _FieldFaultError("name", f"{_shortened(name)} is there already, in line {first}")
         return name
 
     def _queue(self, found: Mapping[str, str]) -> str:
         queue = found.get("queue") or "default"
         if queue not in self._queues:
             raise _FieldFaultError(
-                "queue", f"there is no Queue {_told(queue)} among the manifests; add it to what -f names"
+                "queue", f"there is no Queue {_shortened(queue)} among the manifests; add it to what -f names"
             )
         return queue
 
@@ -179,7 +179,7 @@ def _check_quantity(name: str, text: QuantityText) -> None:
     except QuantityError as error:
         raise _FieldFaultError(name, str(error)) from error
     if amount < 0:
-        raise _FieldFaultError(name, f"{_told(str(text))} is negative")
+        raise _FieldFaultError(name, f"{_shortened(str(text))} is negative")
 
 
 def _seconds(found: Mapping[str, str], column: str, most: float) -> float:
@@ -187,9 +187,9 @@ def _seconds(found: Mapping[str, str], column: str, most: float) -> float:
     try:
         value = float(text)
     except ValueError:
-        raise _FieldFaultError(column, f"{_told(text)!r} is no number of seconds") from None
+        raise _FieldFaultError(column, f"{_shortened(text)!r} is no number of seconds") from None
     if not 0 <= value <= most:
-        raise _FieldFaultError(column, f"{_told(text)} must be a number of seconds from 0 to {most:.0f}")
+        raise _FieldFaultError(column, f"{_shortened(text)} must be a number of seconds from 0 to {most:.0f}")
     return value
 
 
@@ -200,11 +200,11 @@ def _whole(found: Mapping[str, str], column: str, *, default: int, least: int, m
     try:
         value = int(text)
     except ValueError:
-        raise _FieldFaultError(column, f"{_told(text)!r} is no whole number") from None
+        raise _FieldFaultError(column, f"{_shortened(text)!r} is no whole number") from None
     if not least <= value <= most:
-        raise _FieldFaultError(column, f"{_told(text)} must be from {least} to {most}")
+        raise _FieldFaultError(column, f"{_shortened(text)} must be from {least} to {most}")
     return value
 
 
-def _told(text: str) -> str:
-    return shortened(text, _LONGEST_TOLD)
+def _shortened(text: str) -> str:
+    return shortened(text, _LONGEST_TEXT)

@@ -10,15 +10,15 @@ from volsched.controllers.grouping import quantities
 from volsched.mirror.reading import GROUP_NAME, ROLE
 from volsched.model import api
 from volsched.model.changes import Change
+from volsched.model.held_nodes import RESERVED, stated_reservation_in
 from volsched.model.plan import Bind, Evict, RecordEvent
-from volsched.model.reservation import RESERVED, stated_reservation_in
 from volsched.replay.jobs import EXPECTED_DURATION, ReplayJob, Role
 from volsched.simulation.api_server import STAMP, SimulatedApiServer, SimulationHistory
 from volsched.simulation.manifests import Inventory
 
 
 class _StepLog(SimulationHistory):
-    """The steps since the last call; a replay keeps no Events."""
+    """The steps since the last call. A replay keeps no Events."""
 
     def record(self, cycle: int, event: RecordEvent) -> None:
         """Keep nothing."""
@@ -36,7 +36,7 @@ Promise: TypeAlias = tuple[float, float | None]
 
 
 class VirtualCluster(SimulatedApiServer):
-    """A world whose clock is set; ``seconds`` are those of the replay, from its ``epoch`` on."""
+    """A world whose clock is set. ``seconds`` are those of the replay, from its ``epoch`` on."""
 
     def __init__(self, inventory: Inventory, scheduler_names: Sequence[str]) -> None:
         super().__init__(inventory, scheduler_names)

@@ -49,7 +49,7 @@ def add_gauges(
     fence: Fence,
     silence: Callable[[], float],
 ) -> None:
-    """Let `metrics` read all of these; `silence` is the age of the scheduling thread's heartbeat in seconds."""
+    """Let `metrics` read all of these. `silence` is the age of the scheduling thread's heartbeat in seconds."""
     cluster = mirror.cluster
     queues, resources = (lambda: cluster.queues), (lambda: cluster.columns.names)
     metrics.bounds.known.update({"queue": queues, "queue_name": queues, "resource": resources})
@@ -120,7 +120,7 @@ def tables_of(informers: Sequence[Informer], apis: Callable[[], Sequence[Api]]) 
 
 
 def add_requests(metrics: Metrics, apis: Callable[[], Sequence[Api]]) -> None:
-    """Metrics of requests to the API server; the Lease is renewed with an `Api` of its own."""
+    """Metrics of requests to the API server. The Lease is renewed with an `Api` of its own."""
     metrics.add(
         "volsched_api_requests",
         "Requests to the API server",
@@ -316,7 +316,7 @@ def _add_preemption(metrics: SchedulerMetrics, cluster: Cluster) -> None:
 
 
 def _of_living_queues(found: dict[tuple[str, ...], T], cluster: Cluster) -> dict[tuple[str, ...], T]:
-    """Drop counts of deleted queues; the queue is the last label."""
+    """Drop counts of deleted queues. The queue is the last label."""
     for labels in [labels for labels in tuple(found) if labels[-1] not in cluster.queues]:
         found.pop(labels, None)
     return found
@@ -483,7 +483,7 @@ def _of_cluster(cluster: Cluster, totals: Sequence[int]) -> Numbers:
 
 
 def _named(cluster: Cluster, totals: Sequence[int]) -> dict[str, int]:
-    """Name the amounts of all nodes together; one that was named this moment may be missing."""
+    """Name the amounts of all nodes together. One that was named this moment may be missing."""
     named = enumerate(zip(cluster.columns.names, totals, strict=False))
     return {
         name: amount

@@ -35,12 +35,13 @@ IDLE_SESSION_SECONDS: Final = 30.0
 """A session is run this often even if nothing has changed; a guard, not a need."""
 
 BUSY_BACKLOG: Final = 64
-BINDINGS_PER_SECOND: Final = 4000
-LONGEST_PAUSE_SECONDS: Final = 0.5
-"""The most waiting bindings with which a session begins: another one would only make the queue longer.
+"""The most waiting bindings with which a session begins: another one would only make the queue longer."""
 
-The wait is the time that a fast API server would need for them, within a limit.
-"""
+BINDINGS_PER_SECOND: Final = 4000
+"""The rate of a fast API server; with more waiting bindings the next session waits as long as this one would need."""
+
+LONGEST_WAIT_SECONDS: Final = 0.5
+"""The longest such wait."""
 
 ORPHAN_GRACE_SECONDS: Final = 2.0
 """The time that a pod may lack its PodGroup before that is reported: a controller may be about to make it."""
@@ -55,7 +56,7 @@ _log = structlog.get_logger(__name__)
 
 
 class SystemClock:
-    """The time of this machine; `beat` is called when CPU time is read, as a session does at every job."""
+    """The time of this machine. `beat` is called when CPU time is read, as a session does at every job."""
 
     def __init__(self, beat: Callable[[], None] = lambda: None) -> None:
         self._beat = beat
@@ -134,7 +135,7 @@ class SchedulingThread:
         self._thread.start()
 
     def stop(self, timeout: float) -> bool:
-        """Let the running session end and no other begin; return True if it ended within `timeout` seconds."""
+        """Let the running session end and no other begin. Return True if it ended within `timeout` seconds."""
         self._stopping.set()
         self._inbox.wake()
         if self._thread.is_alive():
@@ -197,6 +198,7 @@ class SchedulingThread:
         self.heartbeat = time.monotonic()
 
     def _log_quarantine(self) -> None:
+        """Log the API objects that could not be read."""
         for found in self.mirror.quarantine.take_errors():
             _log.error(
                 "an object is set aside",
@@ -209,14 +211,14 @@ class SchedulingThread:
         """Until the next look: the period, or sooner when something is due at a known time."""
         backlog = self._backlog()
         if backlog > BUSY_BACKLOG:
-            self._stopping.wait(min(LONGEST_PAUSE_SECONDS, backlog / BINDINGS_PER_SECOND))
+            self._stopping.wait(min(LONGEST_WAIT_SECONDS, backlog / BINDINGS_PER_SECOND))
         due = self._due_at()
         if due is None:
             return self._settings.period
         return max(0.0, min(self._settings.period, due - time.time()))
 
     def _due_at(self) -> float | None:
-        """Return when a back-off or a grace ends (seconds since the epoch); None if no time is known."""
+        """Return when a back-off or a grace ends (seconds since the epoch), or None if no time is known."""
         return self._scheduler.wake_at() if self._scheduler is not None else self.mirror.next_retry()
 
     def _configure(self) -> None:
@@ -259,7 +261,7 @@ class SchedulingThread:
         self._on_cycle(report)
 
     def _has_news(self) -> bool:
-        """True if changes wait; after a session that gave way for them the next one goes on to its end."""
+        """True if changes wait. After a session that gave way for them the next one goes on to its end."""
         return not self._gave_way and self._inbox.received > self._inbox.taken
 
     def _freeze_once(self) -> None:
@@ -271,7 +273,7 @@ class SchedulingThread:
 
 
 def write_dump(cluster: Cluster, folder: str) -> None:
-    """Write the state of the scheduler to a JSON file in a folder, and its name to the log; a failure is logged."""
+    """Write the state of the scheduler to a JSON file in a folder, and its name to the log. A failure is logged."""
     name = f"volsched-mirror-{os.getpid()}-{time.strftime('%Y%m%dT%H%M%S')}.json"
     try:
         path = Path(folder or tempfile.gettempdir()) / name  # there need not be a folder for temporary files
@@ -321,7 +323,7 @@ def describe(cluster: Cluster) -> dict[str, Any]:
             for job in cluster.jobs.values()
         },
         "queues": {
-            queue.name: {"state": queue.spec.state, "allocated": dict(queue.allocated)}
+            queue.name: {"state": queue.spec.reported_state, "allocated": dict(queue.allocated)}
             for queue in cluster.queues.values()
         },
     }

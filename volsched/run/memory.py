@@ -21,14 +21,14 @@ The collector's part stops all threads, for 0.07 s after 36,000 pods came in tha
 """
 
 _YOUNG: Final = 1
-"""The oldest generation that is collected; the one behind it was collected once."""
+"""The oldest generation that is collected. The one behind it was collected once."""
 
 _KEPT_BYTES: Final = 0
 """The free memory that may stay at the end of the heap."""
 
 
 async def give_back() -> None:
-    """Give memory back, for ever; collect garbage once listed objects are out of the collector's sight."""
+    """Give memory back, for ever. Collect garbage once listed objects are out of the collector's sight."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     while True:
         await asyncio.sleep(TRIM_SECONDS)

@@ -43,7 +43,7 @@ class PluginErrors:
         self._configured: tuple[str, ...] = ()
         self._session = 0
         self._failed_in: dict[str, list[int]] = {}
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._logged: Bounded[tuple[str, str], None] = Bounded(_MOST_LOGGED)
 
     def cycle(self, report: CycleReport) -> None:
@@ -63,9 +63,9 @@ class PluginErrors:
         before = [number for number in self._failed_in.get(plugin, []) if self._session - number < LATELY]
         self._failed_in[plugin] = [*before, self._session][-OFTEN:]
         if not before:
-            self._told.discard(plugin)
-        if len(before) + 1 >= OFTEN and plugin not in self._told:
-            self._told.add(plugin)
+            self._reported.discard(plugin)
+        if len(before) + 1 >= OFTEN and plugin not in self._reported:
+            self._reported.add(plugin)
             cause = shortened(f"{type(error).__name__}: {error}", _LONGEST_CAUSE)
             self._warn(f'plugin "{plugin}" failed in {OFTEN} of the last {LATELY} sessions, now with {cause}')
 

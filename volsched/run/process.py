@@ -3,12 +3,12 @@
 How a process ends:
 
 * SIGTERM or SIGINT: in good order, the lease is given back, all of it within `END_SECONDS`; status 0.
-* The lease is lost or could not be renewed in time: nothing more is written; a plain message; status 1.
+* The lease is lost or could not be renewed in time: no further write begins; a plain message; status 1.
 * A task of the program dies, or ends although it should not: a message that names it; status 1.
 * The configuration, a flag or an address is wrong at the start: status 2.
 * Anything unforeseen: status 1.
 * The API server's store was put back to an earlier state: all known objects may be wrong. Everything starts again
-inside the same process, as after a restart.
+  inside the same process, as after a restart.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ HISTORY_SECONDS: Final = 15.0
 """The time between two checks whether the API server's store was put back; one small request."""
 
 END_SECONDS: Final = 25.0
-"""The time from the signal to the end; the Deployments give a process 30 s before they kill it."""
+"""The time from the signal to the end. The Deployments give a process 30 s before they kill it."""
 
 LAST_SECONDS: Final = 7.0
 """The part of it for the last steps: giving the lease back, closing servers and connections."""
@@ -72,7 +72,7 @@ LOOK_AGAIN_SECONDS: Final = 30.0
 
 
 async def look_again(memory_use: MemoryUse, informers: Sequence[Informer]) -> None:
-    """List kinds again whose objects were refused for lack of memory, when there is room; never ends."""
+    """List kinds again whose objects were refused for lack of memory, when there is room. Never ends."""
     while True:
         await asyncio.sleep(LOOK_AGAIN_SECONDS)
         if memory_use.has_room_again:
@@ -102,10 +102,10 @@ class Process(ABC):
 
     @abstractmethod
     async def _start(self) -> None:
-        """Begin everything; raises ConfigError, CredentialsError or KubeSetupError when that cannot be."""
+        """Begin everything. Raises ConfigError, CredentialsError or KubeSetupError when that cannot be."""
 
     async def run(self) -> int:
-        """Run until a signal, a lost lease or a failure; return the exit status."""
+        """Run until a signal, a lost lease or a failure. Return the exit status."""
         self._end = asyncio.get_running_loop().create_future()
         self._handle_signals()
         asyncio.get_running_loop().set_exception_handler(_log_unforeseen)
@@ -123,7 +123,7 @@ class Process(ABC):
     # -- leading --------------------------------------------------------------------------------------------------
 
     def _lead(self, source: Source, lease: LeaseSettings, begin: Callable[[Predecessor], Awaitable[None]]) -> None:
-        """Wait for leadership, then call `begin` with the former leader; the process ends with leadership."""
+        """Wait for leadership, then call `begin` with the former leader. The process ends with leadership."""
         program = Candidate(self._loop_lag.problem, self._lease_metadata, self._lead_no_more)
         thread = self._lease = LeaseThread(source, lease, self._fence, program)
         thread.start()
@@ -192,7 +192,7 @@ class Process(ABC):
                     self._finish(_ANEW, f"{lost}: its store was put back; everything is listed anew")
 
     async def _interruptible(self, work: Coroutine[Any, Any, None]) -> None:
-        """Wait for a result, or for the end of the program if that comes first; raises the exception of either."""
+        """Wait for a result, or for the end of the program if that comes first. Raises the exception of either."""
         task = asyncio.get_running_loop().create_task(work)
         awaited: set[asyncio.Future[Any]] = {task, self._end}
         await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
@@ -223,7 +223,7 @@ class Process(ABC):
 
 
 def run_process(make: Callable[[], Process]) -> int:
-    """Make a process and run it until it ends, a new one whenever everything starts again; return the exit status."""
+    """Make a process and run it until it ends, a new one whenever everything starts again. Return the exit status."""
     status = _run_once(make)
     while status == _ANEW:
         gc.unfreeze()
@@ -238,7 +238,7 @@ def _run_once(make: Callable[[], Process]) -> int:
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Use uvloop where it is installed; it makes requests cheaper."""
+    """Use uvloop where it is installed. It makes requests cheaper."""
     try:
         import uvloop  # noqa: PLC0415 - only there on some platforms
     except ImportError:

@@ -68,17 +68,17 @@ from volsched.run.snapshots import Snapshots
 from volsched.scheduler import Profile
 
 SESSION_SECONDS: Final = 8.0
-"""The time for the running session after SIGTERM; the decided writes have the rest of the time."""
+"""The time for the running session after SIGTERM. The decided writes have the rest of the time."""
 
 SWITCH_SECONDS: Final = 0.001
-"""The time that a thread keeps the interpreter while another wants it; a session must not delay the I/O loop."""
+"""The time that a thread keeps the interpreter while another wants it. A session must not delay the I/O loop."""
 
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class SchedulerOptions:
-    """The options of `volsched run`; times are in seconds, see `volsched.cli.run` for the flags."""
+    """The options of `volsched run`. Times are in seconds, see `volsched.cli.run` for the flags."""
 
     scheduler_names: tuple[str, ...] = ("volsched",)
     scheduler_conf: str = ""
@@ -342,6 +342,7 @@ class SchedulerProgram(Process):
         await asyncio.to_thread(self._thread.stop, wait)
 
     async def _stop_executor(self) -> None:
+        """Let the executor finish its writes, or stop it at once after a failure."""
         if not self._is_clean_end:
             await self._executor.stop()
         elif not await self._executor.drain(self._time_left):
@@ -411,6 +412,6 @@ def _built_in(options: SchedulerOptions) -> str:
 
 
 def run(options: SchedulerOptions, listeners: Listeners) -> int:
-    """Run the scheduler until it ends; return the exit status."""
+    """Run the scheduler until it ends. Return the exit status."""
     sys.setswitchinterval(SWITCH_SECONDS)
     return run_process(lambda: SchedulerProgram(options, listeners))

@@ -73,7 +73,7 @@ class Snapshots:
         self._turn = asyncio.Lock()
 
     async def take(self) -> bytes:
-        """Return the file; raises ApiError."""
+        """Return the file. Raises ApiError."""
         async with self._turn:
             sieve = _Sieve(self._trim, self._kept_bytes)
             listing = await listed(self._api, (*watched(need_groups=False), WORKLOADS, POD_GROUPS), sieve.keep)
@@ -84,7 +84,7 @@ class Snapshots:
             return await asyncio.to_thread(snapshot.written, known)
 
     async def write(self, folder: str) -> None:
-        """Write one into a folder, and its name to the log; a failure is logged."""
+        """Write one into a folder, and its name to the log. A failure is logged."""
         path = Path(folder or tempfile.gettempdir()) / f"volsched-{time.strftime('%Y%m%dT%H%M%S')}.snapshot"
         try:
             path.write_bytes(await self.take())

@@ -60,7 +60,7 @@ STAMP: Final = "%Y-%m-%dT%H:%M:%SZ"
 BACK_OFF: Final = 1.5
 """The back-off after a failed binding: the next cycle reports it, the one after retries."""
 
-_TOLD_FIRST: Final = (
+_KINDS_IN_ORDER: Final = (
     api.PriorityClass,
     api.StorageClass,
     api.CSIDriver,
@@ -85,7 +85,7 @@ _TOLD_FIRST: Final = (
 
 @dataclass(slots=True)
 class SimulationHistory:
-    """What happened, in order; an equal Event is not repeated.
+    """What happened, in order. An equal Event is not repeated.
 
     ``refusals``: pods that kubelets refused, with the reason. ``bereaved``: owners of evicted pods, None for those
     without an owner.
@@ -96,13 +96,13 @@ class SimulationHistory:
     events: list[tuple[int, RecordEvent]] = field(default_factory=list)
     refusals: list[tuple[api.Pod, str]] = field(default_factory=list)
     bereaved: dict[Owner | None, None] = field(default_factory=dict)
-    _told: set[tuple[str, ...]] = field(default_factory=set)
+    _recorded: set[tuple[str, ...]] = field(default_factory=set)
 
     def record(self, cycle: int, event: RecordEvent) -> None:
         """Note an Event."""
         identity = (event.kind, event.namespace, event.name, event.type, event.reason, event.message)
-        if identity not in self._told:
-            self._told.add(identity)
+        if identity not in self._recorded:
+            self._recorded.add(identity)
             self.events.append((cycle, event))
 
 
@@ -117,7 +117,7 @@ class SimulatedApiServer:
         self.pods: dict[str, api.Pod] = {}
         self.groups: dict[str, api.PodGroup] = {}
         self.kubelets = Kubelets(inventory.of(api.Node))
-        self._storage = VolumeController(inventory, self._tell)
+        self._storage = VolumeController(inventory, self._notify)
         self.claims, self.volumes = self._storage.claims, self._storage.volumes
         self.resource_claims = {found.key: found for found in inventory.of(dra.ResourceClaim)}
         self.inventory = inventory
@@ -147,7 +147,7 @@ class SimulatedApiServer:
         PodGroups come in the order of their owners, so that age follows the order of the input.
         """
         self._changes += map(Put, _namespaces(self.inventory))
-        for kind in _TOLD_FIRST:
+        for kind in _KINDS_IN_ORDER:
             for found in self.claims.values() if kind is api.PersistentVolumeClaim else self.inventory.of(kind):
                 self._changes.append(Put(_opened_or_closed(found) if isinstance(found, api.Queue) else found))
         self._changes.append(KindServed(native.KIND, _native_version(self.inventory)))
@@ -157,7 +157,7 @@ class SimulatedApiServer:
         return self._take()
 
     def move(self) -> tuple[list[Change], bool]:
-        """Carry out the steps of the last cycle; return the changes, and True if anything was done."""
+        """Carry out the steps of the last cycle. Return the changes, and True if anything was done."""
         wanted, self._steps = self._steps, []
         leaving = list(self._leaving.values())
         for step in wanted:
@@ -213,7 +213,7 @@ class SimulatedApiServer:
     # -- steps --------------------------------------------------------------------------------------------------------
 
     def _bind(self, pod: api.Pod, step: Bind) -> None:
-        """Bind a pod once its volumes are; its kubelet may refuse it then."""
+        """Bind a pod once its volumes are. Its kubelet may refuse it then."""
         failure = next(filter(None, map(self._storage.carry_out, step.volumes)), "")
         if failure:
             self._changes.append(BindFailed(step.uid, step.node, failure, self.now.timestamp() + BACK_OFF))
@@ -222,8 +222,8 @@ class SimulatedApiServer:
         for claim in step.claims:
             self._reserve_claim(claim, pod)
         message = f"Successfully assigned {step.namespace}/{step.name} to {step.node}"
-        told = RecordEvent("Pod", "v1", step.namespace, step.name, step.uid, "Normal", "Scheduled", message, "Binding")
-        self.history.record(self.cycle, told)
+        event = RecordEvent("Pod", "v1", step.namespace, step.name, step.uid, "Normal", "Scheduled", message, "Binding")
+        self.history.record(self.cycle, event)
         self._start(pod, step.node, step.annotations)
 
     def _start(self, pod: api.Pod, node: str, annotations: Mapping[str, str]) -> None:
@@ -287,7 +287,7 @@ class SimulatedApiServer:
         self._changes.append(Put(claim))
 
     def release_claims_of(self, pod: api.Pod) -> None:
-        """Release the claims of a finished or deleted pod; claims that were made for it go."""
+        """Release the claims of a finished or deleted pod. Claims that were made for it go."""
         for claim in list(self.resource_claims.values()):
             if claims.belongs_to(claim, pod):
                 self._collect(self.resource_claims, claim, "ResourceClaim")
@@ -309,18 +309,18 @@ class SimulatedApiServer:
         self._remove(pod)
 
     def drop_pod(self, pod: api.Pod) -> list[Change]:
-        """Delete a pod at once; the changes."""
+        """Delete a pod at once. The changes."""
         self._remove(pod)
         return self._take()
 
     def write_pods(self, pods: Iterable[api.Pod]) -> list[Change]:
-        """Write pods at once; the changes."""
+        """Write pods at once. The changes."""
         for pod in pods:
             self.put_pod(pod)
         return self._take()
 
     def write_group(self, group: api.PodGroup) -> list[Change]:
-        """Write a PodGroup at once; the changes."""
+        """Write a PodGroup at once. The changes."""
         self.put_group(group)
         return self._take()
 
@@ -353,7 +353,7 @@ class SimulatedApiServer:
         meta = msgspec.structs.replace(found.metadata, resource_version=f"simulated-{self._versions}")
         return msgspec.structs.replace(found, metadata=meta)
 
-    def _tell(self, change: Change) -> None:
+    def _notify(self, change: Change) -> None:
         self._changes.append(change)
 
     def _take(self) -> list[Change]:

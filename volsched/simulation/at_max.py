@@ -110,7 +110,7 @@ def at_most(objects: Sequence[api.ApiObject]) -> tuple[list[api.ApiObject], list
 
 
 def run_of(found: api.ApiObject, name: str = "") -> api.BatchJob | api.Job | None:
-    """Return the Job that a CronJob makes, under a name; None for any other object."""
+    """Return the Job that a CronJob makes, under a name, or None for any other object."""
     if not isinstance(found, CronJob | VolcanoCronJob):
         return None
     meta, template = found.metadata, found.spec.job_template
@@ -185,7 +185,7 @@ class _Workloads:
                 self._sets.setdefault(_controller_of(found), []).append(place)
 
     def scale(self, autoscaler: HorizontalPodAutoscaler) -> Iterator[Doubt]:
-        """Give the target of an autoscaler all its replicas; yield why that cannot be."""
+        """Give the target of an autoscaler all its replicas. Yield why that cannot be."""
         target = autoscaler.spec.scale_target_ref
         place = self._places.get((target.kind, autoscaler.metadata.namespace, target.name))
         if target.kind not in _SCALED:

@@ -21,7 +21,7 @@ Scale = Callable[[Sequence[api.Pod]], int]
 
 
 class Disruptions:
-    """The budgets of the cluster, as their controller keeps them; changed namespaces are computed again."""
+    """The budgets of the cluster, as their controller keeps them. Changed namespaces are computed again."""
 
     def __init__(self, budgets: Iterable[api.PodDisruptionBudget], scale: Scale) -> None:
         self._budgets = {found.key: found for found in budgets}
@@ -81,7 +81,7 @@ def is_healthy(pod: api.Pod) -> bool:
 
 
 def _healthy_wanted(spec: api.PodDisruptionBudgetSpec, pods: Sequence[api.Pod], scale: Scale) -> int | None:
-    """Return how many pods have to stay; None when the budget does not state that, or not in a way that is read.
+    """Return how many pods have to stay, or None if the budget does not state that readably.
 
     All have to where it is not known how many there should be: pods without a workload have no such number.
     """

@@ -29,16 +29,16 @@ def with_claims(
     A missing template is waited for.
     """
     namespace, made, names = pod.metadata.namespace, [], list(pod.status.resource_claim_statuses)
-    told = {status.name for status in names}
+    named = {status.name for status in names}
     for use in pod.spec.resource_claims:
         template = templates.get(f"{namespace}/{use.resource_claim_template_name or ''}")
-        if use.resource_claim_name or template is None or use.name in told:
+        if use.resource_claim_name or template is None or use.name in named:
             continue
         claim = _made(pod, use.name, template.spec)
         if claim.key not in known:
             made.append(claim)
         names.append(api.PodResourceClaimStatus(use.name, claim.metadata.name))
-    if len(names) == len(told):
+    if len(names) == len(named):
         return pod, []
     status = msgspec.structs.replace(pod.status, resource_claim_statuses=tuple(names))
     return msgspec.structs.replace(pod, status=status), made

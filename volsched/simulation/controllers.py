@@ -83,7 +83,7 @@ class Objects(Protocol):
         """Let a pod that is over use no ResourceClaim any more."""
 
     def record_event(self, event: RecordEvent) -> None:
-        """Record an Event; an equal one is not repeated."""
+        """Record an Event. An equal one is not repeated."""
 
 
 class Controllers:
@@ -113,7 +113,7 @@ class Controllers:
     # -- turns --------------------------------------------------------------------------------------------------------
 
     def begin(self) -> list[api.Pod]:
-        """Take in the input and return its pods; their PodGroups are written in its order."""
+        """Take in the input and return its pods. Their PodGroups are written in its order."""
         known = with_owners(self._inventory.objects, self._owners)
         self._owners.update((as_owner(found), found) for found in known if is_owner(found))
         self._take_on(known)
@@ -125,7 +125,7 @@ class Controllers:
                     self._group_of.setdefault(owner, found.metadata.name)
             elif isinstance(found, api.Pod):
                 self._objects.pods[found.key] = found
-                self._objects.kubelets.on_change(_with_standing(found))
+                self._objects.kubelets.on_change(_with_defaults(found))
                 self.on_change(found)
         daemons = [found for found in known if isinstance(found, api.DaemonSet)]
         running = {as_owner(found): self._missing_pods(found) for found in daemons}
@@ -233,7 +233,7 @@ class Controllers:
         if isinstance(found, api.Pod):
             if found.status.phase in FINISHED:
                 self._objects.release_claims_of(found)
-            return [self._grouped(_with_standing(found))]
+            return [self._grouped(_with_defaults(found))]
         if isinstance(found, api.PodGroup):
             self._objects.put_group(self._admitted(self._objects.groups[found.key]))
             return []
@@ -254,7 +254,7 @@ class Controllers:
         return [self._grouped(pod) for pod in made]
 
     def _counted_pods(self, workload: api.ReplicaSet | api.BatchJob) -> Iterator[api.Pod]:
-        """Yield the missing pods; finished and terminating ones do not count."""
+        """Yield the missing pods. Finished and terminating ones do not count."""
         pods = self._pods_of(workload)
         active = sum(1 for pod in pods if pod.status.phase not in FINISHED and not pod.metadata.deletion_timestamp)
         if isinstance(workload, api.BatchJob):
@@ -262,7 +262,7 @@ class Controllers:
         else:
             wanted = workloads.replicas_of(workload)
         for _ in range(wanted - active):
-            identity = self._identity(workload, self._free_name(workload))
+            identity = self._identity(workload, self._next_pod_name(workload))
             yield workloads.pod_of(workload, workload.spec.template, identity)
 
     def _stateful_pods(self, workload: api.StatefulSet) -> Iterator[api.Pod]:
@@ -302,7 +302,7 @@ class Controllers:
         bound = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node))
         if kubelets.refusal(node, pod) is not None:
             return bound
-        started = _with_standing(msgspec.structs.replace(bound, status=api.PodStatus()))
+        started = _with_defaults(msgspec.structs.replace(bound, status=api.PodStatus()))
         kubelets.on_change(started)
         return started
 
@@ -343,7 +343,8 @@ class Controllers:
     def _exists(self, workload: api.ApiObject, name: str) -> bool:
         return f"{workload.metadata.namespace}/{name}" in self._objects.pods
 
-    def _free_name(self, workload: api.ApiObject) -> str:
+    def _next_pod_name(self, workload: api.ApiObject) -> str:
+        """Return an unused name for the next pod of a workload."""
         owner, meta = as_owner(workload), workload.metadata
         while True:
             number = self._numbers.get(owner, 0)
@@ -353,7 +354,7 @@ class Controllers:
                 return name
 
     def _identity(self, owner: api.ApiObject, name: str) -> PodIdentity:
-        """Return the identity of a new pod; its owner's age counts for the first ones, the time for later ones."""
+        """Return the identity of a new pod. Its owner's age counts for the first ones, the time for later ones."""
         created = owner.metadata.creation_timestamp
         if created is not None and self._objects.cycle:
             created = self._objects.now.strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -476,7 +477,7 @@ def _with_owner(found: T, owners: Collection[Owner], named: Mapping[Owner, api.A
     return msgspec.structs.replace(found, metadata=msgspec.structs.replace(meta, owner_references=references))
 
 
-def _with_standing(pod: api.Pod) -> api.Pod:
+def _with_defaults(pod: api.Pod) -> api.Pod:
     """Give a pod the phase that it does not state: Running on a node, Pending without one."""
     if pod.status.phase:
         return pod

@@ -37,7 +37,7 @@ class InputProblem:
 
 
 class InputError(VolschedError):
-    """The input cannot be used; it has everything that is wrong."""
+    """The input cannot be used. It has everything that is wrong."""
 
     def __init__(self, problems: Iterable[InputProblem]) -> None:
         self.problems = tuple(problems)
@@ -64,7 +64,7 @@ class Document:
 
 
 class Text(NamedTuple):
-    """The documents of a file; ``in_folder`` if it was not named itself."""
+    """The documents of a file. ``in_folder`` if it was not named itself."""
 
     source: str
     text: str
@@ -72,7 +72,7 @@ class Text(NamedTuple):
 
 
 def read_documents(paths: Sequence[str]) -> list[Document]:
-    """Read every object of files, folders and ``-``, lists taken apart; InputError for what cannot be read."""
+    """Read every object of files, folders and ``-``, lists taken apart. Raises InputError for what cannot be read."""
     problems: list[InputProblem] = []
     documents: list[Document] = []
     for text in read_texts(paths):
@@ -86,7 +86,7 @@ def read_documents(paths: Sequence[str]) -> list[Document]:
 
 
 def read_texts(paths: Sequence[str]) -> list[Text]:
-    """Read files, folders and ``-``; InputError for what cannot be read."""
+    """Read files, folders and ``-``. Raises InputError for what cannot be read."""
     problems: list[InputProblem] = []
     texts = []
     for path in paths:
@@ -101,7 +101,7 @@ def read_texts(paths: Sequence[str]) -> list[Text]:
 
 
 def documents_in(source: str, text: str, *, in_folder: bool = False) -> list[Document]:
-    """Return every object of one text; InputError when it is not YAML or JSON or holds something else."""
+    """Return every object of one text. Raises InputError when it is not YAML or JSON or holds something else."""
     problems: list[InputProblem] = []
     documents: list[Document] = []
     try:
@@ -114,7 +114,7 @@ def documents_in(source: str, text: str, *, in_folder: bool = False) -> list[Doc
 
 
 def read_text(path: str) -> str:
-    """Read one file, or standard input for ``-``; InputError when that fails.
+    """Read one file, or standard input for ``-``. Raises InputError when that fails.
 
     A text is UTF-8, or UTF-16 with a byte order mark, as a shell of Windows writes the output of kubectl.
     """
@@ -220,7 +220,7 @@ def _unlisted(document: Document, problems: list[InputProblem]) -> Iterator[Docu
 
 
 def _inside(twice: Sequence[Twice], number: int) -> tuple[Twice, ...]:
-    """Return the repeated keys of an item of a list, from 1; the first item has those of the list as well."""
+    """Return the repeated keys of an item of a list, from 1. The first item has those of the list as well."""
     of_item = [Twice(path[2:], line) for path, line in twice if path[:2] == ("items", number - 1)]
     of_list = [found for found in twice if found.path[0] != "items" or len(found.path) == 1] if number == 1 else []
     return (*of_list, *of_item)

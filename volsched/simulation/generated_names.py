@@ -42,7 +42,7 @@ def _named(document: Document, taken: set[_Alike | None], numbers: Counter[_Alik
 
 
 def _alike(document: Document, field: str) -> _Alike | None:
-    """Return what an object is known by, by one of two fields; None when it does not state it."""
+    """Return what an object is known by, by one of two fields, or None when it does not state it."""
     metadata = document.raw.get("metadata")
     if not isinstance(metadata, Mapping):
         return None

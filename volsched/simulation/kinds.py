@@ -218,7 +218,7 @@ def _left_out(kind: str) -> Why:
 
 
 def _of_others(group: str, version: str, raw: Mapping[str, Any]) -> Judgement:
-    """Judge a kind of an unknown group; every custom group has a dot in its name."""
+    """Judge a kind of an unknown group. Every custom group has a dot in its name."""
     kind = str(raw["kind"])
     if "." not in group or _looks_misspelt(group, kind):
         return _not_understood(version, kind)

@@ -79,7 +79,7 @@ def unsafe_sysctls(spec: api.PodSpec) -> list[str]:
 
 
 def _pressure(pod: api.Pod, node: api.Node) -> Iterator[KubeletRefusal]:
-    """Yield the pressure of a node; memory pressure concerns only pods without requests that do not tolerate it."""
+    """Yield the pressure of a node. Memory pressure concerns only pods without requests that do not tolerate it."""
     found = [c.type for c in node.status.conditions if c.type in PRESSURES and c.status == "True"]
     if not found or _is_critical(pod.spec):
         return

@@ -28,7 +28,7 @@ class _Kubelet:
     """The allocatable and the free amounts of one node."""
 
     def __init__(self, node: api.Node, pods: Iterable[api.Pod]) -> None:
-        self.offered = amounts(node.status.allocatable, "status.allocatable", _told_elsewhere)
+        self.offered = amounts(node.status.allocatable, "status.allocatable", _reported_elsewhere)
         self.left = dict(self.offered)
         self.ports: dict[str, tuple[HostPort, ...]] = {}
         for pod in pods:
@@ -100,7 +100,7 @@ class Kubelets:
         return has_amounts and not kubelet.has_ports_taken(pod)
 
     def refusal(self, node: str, pod: api.Pod) -> KubeletRefusal | None:
-        """Return why the kubelet of a node refuses a pod that was bound there; None when it starts the pod."""
+        """Return why the kubelet of a node refuses a pod that was bound there, or None when it starts the pod."""
         known = self._nodes.get(node)
         return next(self._refusals(known, pod), None) if known is not None else None
 
@@ -127,12 +127,12 @@ def _predicate(name: str, message: str) -> KubeletRefusal:
     return KubeletRefusal(name, f"Predicate {name} failed: {message}")
 
 
-def _told_elsewhere(field: str, message: str) -> None:
+def _reported_elsewhere(field: str, message: str) -> None:
     """Skip an unreadable amount: the mirror reports it, and counts 0, too."""
 
 
 def _charge(pod: api.Pod) -> Mapping[str, int]:
-    """Return the amounts of a pod on its node, as the scheduler counts them; an unreadable pod takes its slot."""
+    """Return the amounts of a pod on its node, as the scheduler counts them. An unreadable pod takes its slot."""
     count = requests.of_placed_pod if pod.spec.node_name else requests.of_pod
     try:
         return {**count(pod).request, PODS: 1}
@@ -159,7 +159,7 @@ def _is_wanted(spec: api.PodSpec, node: api.Node) -> bool:
 
 
 def not_tolerated(spec: api.PodSpec, node: api.Node) -> api.Taint | None:
-    """Return a taint of a node for which a pod would be taken off it; None when there is none."""
+    """Return a taint of a node for which a pod would be taken off it, or None when there is none."""
     executing = [taint for taint in node.spec.taints if taint.effect == "NoExecute"]
     if not executing:
         return None

@@ -84,7 +84,10 @@ class Inventory:
     doubts: list[InputProblem] = field(default_factory=list)
 
     def chosen_configuration(self) -> str | None:
-        """Return the configuration that a ConfigMap holds, if one does; InputError when that could be several."""
+        """Return the configuration that a ConfigMap holds, if one does.
+
+        Raises InputError when that could be several.
+        """
         if problems := [*self.rivals, *self.configuration_problems]:
             raise InputError(problems)
         return self.configuration
@@ -98,7 +101,7 @@ class Inventory:
 
 
 def read_inventory(documents: Sequence[Document], *, strict: bool = False, at_max: bool = False) -> Inventory:
-    """Decode all documents; InputError with everything that is wrong in any of them.
+    """Decode all documents. InputError with everything that is wrong in any of them.
 
     With ``strict`` an unknown field is a fault, else a doubt. With ``at_max`` CronJobs are run and workloads scaled as
     far as their autoscalers may.
@@ -175,7 +178,7 @@ def _faults(found: api.ApiObject) -> Faults:
     if run is not None:
         yield from under("spec.jobTemplate", _faults(run))
         return
-    amounts = [fault for fault in quantity_faults(found) if not _is_told(found, fault)]
+    amounts = [fault for fault in quantity_faults(found) if not _is_reported(found, fault)]
     yield from amounts
     yield from _of_plugins(found, amounts)
     yield from state_faults(found)
@@ -192,7 +195,7 @@ def _of_plugins(found: api.ApiObject, amounts: Sequence[Fault]) -> Iterator[Faul
                 yield replace(fault, message=f"{fault.message} [{fault.code}]")
 
 
-def _is_told(found: api.ApiObject, fault: Fault) -> bool:
+def _is_reported(found: api.ApiObject, fault: Fault) -> bool:
     """True if the run itself reports a fault: a quota of devices counts as 0 then, in either spelling."""
     return isinstance(found, api.Queue) and FLAT in fault.field
 
@@ -274,7 +277,7 @@ def subject_of(found: api.ApiObject) -> str:
 
 
 LONGEST_NAME: Final = 253
-"""The longest name by the API server's rules; a longer one is cut in messages."""
+"""The longest name by the API server's rules. A longer one is cut in messages."""
 
 
 def subject_of_raw(raw: Mapping[str, Any]) -> str:
@@ -310,7 +313,7 @@ def _size_faults(found: api.ApiObject) -> Iterator[Fault]:
 
 
 def total_faults(objects: Iterable[api.ApiObject]) -> Iterator[str]:
-    """Yield why the pods of all workloads together cannot be made; each alone may be as large as it states."""
+    """Yield why the pods of all workloads together cannot be made. Each alone may be as large as it states."""
     total = sum(size for found in objects for _, size in _sizes(found))
     if total > MOST_PODS:
         yield f"workloads have {total} pods together, of which {MOST_PODS} are made at most"
@@ -370,7 +373,7 @@ def _choose_configuration(inventory: Inventory) -> None:
 
 
 def _held(inventory: Inventory, found: api.ConfigMap) -> _Held | None:
-    """Return the configuration that a ConfigMap holds, if one; noted is that it could be several."""
+    """Return the configuration that a ConfigMap holds, if one. Noted is that it could be several."""
     document = inventory.origin[identity_of(found)]
     try:
         key = find_in_data(found.data)

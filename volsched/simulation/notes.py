@@ -155,7 +155,7 @@ def _new(simulation: Simulation) -> Iterator[api.Pod]:
 
 
 def _workload_of(simulation: Simulation, pod: api.Pod) -> str:
-    """Return the workload of a pod, over its owners; the pod if none of them is in the input."""
+    """Return the workload of a pod, over its owners. The pod if none of them is in the input."""
     *_, top = (pod, *simulation.api_server.owners_of(pod))
     return subject_of(top)
 

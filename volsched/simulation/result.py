@@ -196,7 +196,7 @@ def _queues(simulation: Simulation) -> Json:
             admitted[above].update(amounts[queue.name].inqueue)
     return {
         name: {
-            "state": queue.spec.state or "Open",
+            "state": queue.spec.reported_state or "Open",
             "allocated": Resources(allocated[name]).human(),
             "inqueue": Resources(admitted[name]).human(),
             "capability": {r: format_amount(r, amount) for r, amount in sorted(amounts[name].capability.items())},
@@ -228,7 +228,7 @@ def _reserved(simulation: Simulation) -> dict[str, Resources]:
 
 
 def _self_and_above(queues: Mapping[str, QueueInfo], queue: QueueInfo) -> Iterator[str]:
-    """Yield a queue and its parents, each once; every queue is below the root."""
+    """Yield a queue and its parents, each once. Every queue is below the root."""
     seen: dict[str, None] = {}
     name = queue.name
     while name in queues and name not in seen:

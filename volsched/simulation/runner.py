@@ -58,10 +58,10 @@ class Simulation:
 
     def take(self, changes: Sequence[Change]) -> None:
         """Let the cluster be another one from the next cycle on."""
-        self.tell(changes)
+        self.notify(changes)
         self.settled = False
 
-    def tell(self, changes: Sequence[Change]) -> None:
+    def notify(self, changes: Sequence[Change]) -> None:
         """Have the mirror take changes in, those left out for which there is no memory."""
         self.mirror.apply(self.mirror.memory_use.of(changes))
 
@@ -77,7 +77,7 @@ class Simulation:
 
 
 class _SimulatedClock:
-    """The world's time, and the real one for durations, which decide nothing."""
+    """The time of the simulated cluster. Durations are real; they do not change results."""
 
     def __init__(self, api_server: SimulatedApiServer) -> None:
         self._api_server = api_server
@@ -149,11 +149,11 @@ class Stage:
         note = _score_keeper(simulation) if settings.scores else None
         self._scheduler = Scheduler(mirror, witnessed, api_server, _SimulatedClock(api_server), on_placed=note)
         self._on_changes = on_changes
-        self._tell(api_server.begin())
+        self._notify(api_server.begin())
 
-    def _tell(self, changes: Sequence[Change]) -> None:
+    def _notify(self, changes: Sequence[Change]) -> None:
         self._on_changes(changes)
-        self.simulation.tell(changes)
+        self.simulation.notify(changes)
 
     def run(self, on_cycle: Callable[[int, CycleReport], None] | None = None, more: int = 0) -> Simulation:
         """Run cycles until one changes nothing; at most ``more`` of them, else as many as the settings allow."""
@@ -163,7 +163,7 @@ class Stage:
             simulation.cycles = api_server.cycle = simulation.cycles + 1
             report = self._scheduler.cycle()
             changes, anything = api_server.move()
-            self._tell(changes)
+            self._notify(changes)
             waits = report.is_unfinished or simulation.mirror.next_retry() is not None
             simulation.settled = not anything and not waits
             if on_cycle is not None:

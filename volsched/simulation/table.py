@@ -75,7 +75,7 @@ def text_of(lines: Iterable[str]) -> str:
 
 
 def table(given: Sequence[Row], width: int) -> Iterator[str]:
-    """Yield aligned lines of visible characters; the last column is wrapped to fit."""
+    """Yield aligned lines of visible characters. The last column is wrapped to fit."""
     rows = [tuple(map(visible, row)) for row in given]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     before = sum(widths[:-1]) + len(_GAP) * (len(widths) - 1)
@@ -115,7 +115,7 @@ def _waiting_name(entry: Json) -> str:
 
 
 def _nodes(simulation: Simulation) -> Iterator[Row]:
-    """Yield the used part of each node's amounts; other resources than cpu and memory only if a node has them."""
+    """Yield the used part of each node's amounts. Other resources than cpu and memory only if a node has them."""
     yield "NODE", "PODS", "CPU", "MEMORY", "OTHER"
     cluster = simulation.mirror.cluster
     others = [name for name in cluster.columns.names if name not in (*_COMMON, "pods", "ephemeral-storage")]

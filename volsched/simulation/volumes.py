@@ -36,12 +36,12 @@ DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
 
 class VolumeController:
-    """The claims and volumes of a cluster, which it keeps; ``tell`` takes what changes of them."""
+    """The claims and volumes of a cluster, which it keeps. ``tell`` takes what changes of them."""
 
-    def __init__(self, inventory: Inventory, tell: Callable[[Change], None]) -> None:
+    def __init__(self, inventory: Inventory, notify: Callable[[Change], None]) -> None:
         self.claims: dict[str, api.PersistentVolumeClaim] = {}
         self.volumes = {found.key: found for found in inventory.of(api.PersistentVolume)}
-        self._tell = tell
+        self._notify = notify
         self._classes = {found.key: found for found in inventory.of(api.StorageClass)}
         self._drivers = {found.key: found for found in inventory.of(api.CSIDriver)}
         self._capacities = {found.key: found for found in inventory.of(api.CSIStorageCapacity)}
@@ -67,18 +67,18 @@ class VolumeController:
         """Make a claim, unless it is there."""
         if claim.key not in self.claims:
             self._keep(self._classed(claim))
-            self._tell(Put(self.claims[claim.key]))
+            self._notify(Put(self.claims[claim.key]))
 
     def drop(self, claim: api.PersistentVolumeClaim) -> None:
         """Delete a claim, and the volume that was made for it unless its class keeps it."""
         meta = claim.metadata
         del self.claims[claim.key]
         self._unbound.pop(claim.key, None)
-        self._tell(Deleted("PersistentVolumeClaim", meta.namespace, meta.name, meta.uid))
+        self._notify(Deleted("PersistentVolumeClaim", meta.namespace, meta.name, meta.uid))
         made = self._made.pop(claim.spec.volume_name, None)
         if made is not None and self._classes[made[0]].reclaim_policy == "Delete":
             volume = self.volumes.pop(claim.spec.volume_name)
-            self._tell(Deleted("PersistentVolume", "", volume.metadata.name, volume.metadata.uid))
+            self._notify(Deleted("PersistentVolume", "", volume.metadata.name, volume.metadata.uid))
             self._use_storage(*made[:2], -made[2])
 
     def settle(self) -> None:
@@ -87,7 +87,7 @@ class VolumeController:
             self._settle(self.claims[key])
 
     def carry_out(self, write: VolumeWrite) -> str:
-        """Bind a claim as the scheduler wants, to an existing or a new volume; return why it cannot be."""
+        """Bind a claim as the scheduler wants, to an existing or a new volume. Return why it cannot be."""
         claim = self.claims.get(write.claim)
         if claim is None:
             return f'persistentvolumeclaim "{write.claim}" is gone'
@@ -128,13 +128,13 @@ class VolumeController:
         shelf[:] = [info for info in shelf if info.name != volume.key]
         self.claims[claim.key], self.volumes[volume.key] = claim, volume
         self._unbound.pop(claim.key, None)
-        self._tell(Put(volume))
-        self._tell(Put(claim))
+        self._notify(Put(volume))
+        self._notify(Put(claim))
 
     # -- making volumes -----------------------------------------------------------------------------------------------
 
     def _provision(self, claim: api.PersistentVolumeClaim, node: str | None) -> str:
-        """Make a volume that is reached from a node, from all for an empty one; return why it cannot be made."""
+        """Make a volume that is reached from a node, from all for an empty one. Return why it cannot be made."""
         found, size = self._classes.get(class_of(claim)), size_of(claim)
         if found is None or found.provisioner in ("", NO_PROVISIONER):
             return f'nobody makes volumes of the storage class "{class_of(claim)}"'
@@ -191,12 +191,12 @@ class VolumeController:
                 yield pool
 
     def _use_storage(self, storage_class: str, node: str, size: int) -> None:
-        """Take storage from the driver's report for a node, for each of its classes; negative: give."""
+        """Take storage from the driver's report for a node, for each of its classes. Negative: give."""
         driver = self._classes[storage_class].provisioner
         classes = {found.key for found in self._classes.values() if found.provisioner == driver}
         for pool in list(self._pools(node, lambda pool: pool.storage_class_name in classes)):
             self._capacities[pool.key] = left = _less(pool, size)
-            self._tell(Put(left))
+            self._notify(Put(left))
 
     # -- classes ------------------------------------------------------------------------------------------------------
 
@@ -210,7 +210,7 @@ class VolumeController:
 
 
 def _default_of(classes: Iterable[api.StorageClass]) -> str | None:
-    """Return the default class: the newest that is one, of equal ones the first name; None when there is none."""
+    """Return the default class: the newest that is one, of equal ones the first name, or None when there is none."""
     defaults = sorted((c for c in classes if c.metadata.annotations.get(DEFAULT_CLASS) == "true"), key=lambda c: c.key)
     newest = max(defaults, key=lambda found: found.metadata.creation_timestamp or "", default=None)
     return newest.key if newest is not None else None

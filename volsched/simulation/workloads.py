@@ -33,7 +33,7 @@ class PodIdentity:
 
 
 def pod_of(owner: api.ApiObject, template: api.PodTemplateSpec, identity: PodIdentity, **changes: object) -> api.Pod:
-    """Make a pod from a template; ``changes`` are fields of its spec."""
+    """Make a pod from a template. ``changes`` are fields of its spec."""
     namespace = owner.metadata.namespace
     # ties end at uids: those made first come first, whatever they are called
     uid = f"{identity.number:08x}{derived_uid('Pod', namespace, identity.name)[8:]}"
@@ -90,7 +90,7 @@ def replicas_of(workload: api.Deployment | api.ReplicaSet | api.StatefulSet) -> 
 
 
 def wanted_of(job: api.BatchJob, phases: Mapping[str, int]) -> int:
-    """Return how many pods of a batch Job run at the same time; none if it is over, or too many have failed.
+    """Return the parallelism of a batch Job; 0 if it is over, or too many pods have failed.
 
     ``phases``: how many pods of the Job are in each phase.
     """

@@ -46,7 +46,7 @@ _MERGE: Final = "tag:yaml.org,2002:merge"
 
 
 class Twice(NamedTuple):
-    """A key that is given again: the path to it, and its line in the text, from 1 (0: not known, as of JSON)."""
+    """A duplicate key: its path, and its line in the text from 1 (0 if not known, as in JSON)."""
 
     path: tuple[Step, ...]
     line: int
@@ -71,7 +71,7 @@ class Parsed(NamedTuple):
 
 
 def parsed(text: str) -> Iterator[Parsed]:
-    """Yield the value of each document of a text; raises various errors for a text that is neither YAML nor JSON.
+    """Yield the value of each document of a text. Raises various errors for a text that is neither YAML nor JSON.
 
     Documents of JSON may follow each other without a separator, as outputs of kubectl do in one file. Other text, also
     behind a document of JSON, is YAML.
@@ -139,7 +139,7 @@ def _parts_of_value(value: Any) -> Iterable[tuple[Step, Any]]:
 
 
 class _DocumentLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # whichever of two there is
-    """YAML without times, which stay texts; it notes keys that are given twice."""
+    """YAML without times, which stay texts. It notes keys that are given twice."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - as in the base class
         first: [(tag, regexp) for tag, regexp in resolvers if tag != "tag:yaml.org,2002:timestamp"]
@@ -218,7 +218,7 @@ def _of_yaml(text: str) -> Iterator[Parsed]:
 
 
 def _may_have_aliases(text: str) -> bool:
-    """True if there may be an alias, and an anchor that begins like it; `a && b` and `*/5 * * * *` are none."""
+    """True if there may be an alias, and an anchor that begins like it. `a && b` and `*/5 * * * *` are none."""
     return "&" in text and not {*re.findall(_ANCHOR, text)}.isdisjoint(re.findall(_ALIAS, text))
 
 
@@ -269,7 +269,7 @@ def _whole(number: float) -> float:
 def _located(
     root: Any, parts: Callable[[Any], Iterable[tuple[Step, Any]]], doubled: Mapping[int, _Doubled]
 ) -> Iterator[Twice]:
-    """Yield the places of repeated keys, outer ones first; each part is looked at once."""
+    """Yield the places of repeated keys, outer ones first. Each part is looked at once."""
     left: deque[tuple[Any, tuple[Step, ...]]] = deque([(root, ())])
     seen: set[int] = set()
     while left and not doubled.keys() <= seen:

@@ -191,7 +191,7 @@ def _adding(
 
 @dataclass(slots=True)
 class ClusterBuilder:
-    """Ordinary manifests under construction; ``changes`` are what an informer would send."""
+    """Ordinary manifests under construction. ``changes`` are what an informer would send."""
 
     objects: list[Manifest] = field(default_factory=list)
 
@@ -308,7 +308,7 @@ def a_rig(
 
 @cache
 def _accepted(text: str) -> Configuration:
-    """Read a text once; a test module has many rigs of one configuration."""
+    """Read a text once. A test module has many rigs of one configuration."""
     return load_profile(text)[0].configuration
 
 

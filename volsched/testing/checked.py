@@ -144,7 +144,7 @@ class CheckedEngine(FastEngine):
                     raise _fault(callback, f"has the key None for {task.key} and something to say about {node.name}")
 
     def _check_twin(self, callback: Callback, task: TaskInfo, answers: list[Answer]) -> None:
-        """The vector twin gives the plain function's answers, for all rows and for some."""
+        """Check that the vector twin returns the plain function's answers, for all rows and for some."""
         if callback.vector is None or not callback.applies_to_task(task):
             return
         self.nodes.columns.refresh()

@@ -63,7 +63,7 @@ def outcome(decision: CycleDecision) -> CycleOutcome:
 
 
 def decided_alike(cluster: ClusterBuilder, configuration: str, *later: Sequence[Change]) -> list[CycleOutcome]:
-    """Run a cycle on a cluster, and one after each of some changes, with every engine; return the decisions.
+    """Run a cycle on a cluster, and one after each of some changes, with every engine. Return the decisions.
 
     After each cycle every account of the cluster is counted from scratch, and no tried change is left.
     """

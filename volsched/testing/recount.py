@@ -26,7 +26,7 @@ def faults(cluster: Cluster) -> list[str]:
         *_members(cluster),
         *(fault for node in cluster.rows for fault in _node(cluster, node)),
         *_totals(cluster),
-        *(fault for job in cluster.jobs.values() for fault in _job(job)),
+        *(fault for job in cluster.jobs.values() for fault in _job_differences(job)),
         *_queues(cluster),
         *_sets(cluster),
         *_devices(cluster),
@@ -46,7 +46,7 @@ def _devices(cluster: Cluster) -> Iterator[str]:
         yield from _compare(f"devices {account}", getattr(devices.usage, account), getattr(again, account))
     for uid, chosen in devices.in_flight.items():
         if not chosen.pods:
-            yield f"claim {uid} is in flight for nobody"
+            yield f"claim {uid} is in flight for no pod"
 
 
 def leftovers(cluster: Cluster) -> list[str]:
@@ -109,7 +109,7 @@ def _totals(cluster: Cluster) -> Iterator[str]:
         yield from _compare(f"total used {name}", cluster.node_cache.total_used[column], used)
 
 
-def _job(job: JobInfo) -> Iterator[str]:
+def _job_differences(job: JobInfo) -> Iterator[str]:
     name, tasks = f"job {job.key}", list(job.tasks.values())
     counts = [sum(1 for task in tasks if task.status is status) for status in TaskStatus]
     waiting = [task for task in tasks if task.status is TaskStatus.PENDING]

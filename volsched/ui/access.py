@@ -1,4 +1,4 @@
-"""What each reader of the page may see: the API server is asked, and its answer is kept for a minute.
+"""The access rights of the page's readers, by the API server. Answers are kept for a minute.
 
 A person who may `get` the path /ui sees the page. Names on it are those of namespaces whose pods the person may `list`,
 of queues that they may `list` or `get`, and of nodes if they may `list` them; everything else is only counted.

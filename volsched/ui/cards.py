@@ -1,4 +1,4 @@
-"""The cards of all nodes; a node's are listed again after a change of it."""
+"""The cards of all nodes. A node's are listed again after a change of it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from volsched.model.status import TaskStatus
 
 
 class LiveCards(Observer):
-    """Call ``take`` with each change, before the mirror has it; ``all`` lists what there is as the mirror has it now.
+    """Call ``take`` with each change, before the mirror has it. ``all`` lists what there is as the mirror has it now.
 
     While ``is_hearing`` is False, moves are those of a session, which are taken back.
     """

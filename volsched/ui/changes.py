@@ -31,7 +31,7 @@ _BY_GIB: Final = ("memory", "ephemeral-storage")
 
 
 class ChangeError(VolschedError):
-    """A change cannot be tried; the text states why."""
+    """A change cannot be tried. The text states why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ def _is_resource(name: str) -> bool:
 
 
 def _units(name: str, quantity: str) -> int | None:
-    """Return an amount in whole units, more rather than less; None for what is no quantity."""
+    """Return an amount in whole units, more rather than less, or None for what is no quantity."""
     try:
         amount = parse(quantity)
     except ValueError:

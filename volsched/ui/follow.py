@@ -41,13 +41,13 @@ CONFIG_MAP: Final = "ConfigMap/"
 
 
 class Follower:
-    """Call ``run`` as a task; ``picture`` and ``after`` wait for what they return.
+    """Call ``run`` as a task. ``picture`` and ``after`` wait for what they return.
 
     ``notice`` states what is wrong with the scheduler's configuration as it is written; empty while it holds.
     """
 
     def __init__(self, server: Api, configured: ClusterSnapshot) -> None:
-        """Begin; raises ConfigError."""
+        """Begin. Raises ConfigError."""
         self._server = server
         self._live = Live(configured)
         self._memory_use = MemoryUse()
@@ -168,7 +168,7 @@ class Follower:
             self._complete.set()
 
     async def _begin(self) -> None:
-        """Start making pictures; listed objects stay, so the garbage collector may ignore them."""
+        """Start making pictures. Listed objects stay, so the garbage collector may ignore them."""
         await self._complete.wait()
         number, changes, self._changes = self._number, self._changes, []
         self._made = number, await asyncio.to_thread(self._look, changes)
@@ -180,7 +180,7 @@ class Follower:
     # -- the scheduler's configuration --------------------------------------------------------------------------------
 
     async def _follow_configuration(self, config_map: str) -> None:
-        """Use the ConfigMap's content from now on, as the scheduler does; an invalid one is only reported."""
+        """Use the ConfigMap's content from now on, as the scheduler does. An invalid one is only reported."""
         namespace, _, name = config_map.partition("/")
         verdicts = ConfigReports(_parsed, self._reconfigure, self._state, _unrecorded)
         source = ConfigMapSource(self._server, namespace, name, find_in_data, verdicts)

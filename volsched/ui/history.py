@@ -10,7 +10,7 @@ from volsched.diagnose.records import Figures, QueueState
 from volsched.model.values.quantity import parse
 
 MOST_MOMENTS: Final = 60
-"""The most samples of one resource of a queue; older ones are thinned out."""
+"""The most samples of one resource of a queue. Older ones are thinned out."""
 
 SPACING_SECONDS: Final = 5.0
 """Moments closer together than this become one, the later one."""
@@ -36,7 +36,7 @@ class History:
         return tuple(self._moments.get((queue, resource), ()))
 
     def note(self, now: float, queues: Iterable[QueueState]) -> None:
-        """Note what queues use now; those that are gone are forgotten."""
+        """Note what queues use now. Those that are gone are forgotten."""
         kept: dict[tuple[str, str], list[Moment]] = {}
         for queue in queues:
             for figures in queue.figures:

@@ -71,7 +71,7 @@ class View:
     _caption: str = ""
 
     def show(self, seen: VisiblePicture, history: HistoryOf) -> list[Event]:
-        """Show something else; the events that do so where it was shown before."""
+        """Show something else. The events that do so where it was shown before."""
         rows = _ROWS[self.name](seen, self.filters, history)
         first = PAGE * (min(self.page, max(1, -(-len(rows) // PAGE))) - 1)
         shown = _on_page(self.name, rows[first : first + PAGE])
@@ -109,7 +109,7 @@ FILTERS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def environment() -> Environment:
-    """Return the templates; everything that they print is escaped."""
+    """Return the templates. Everything that they print is escaped."""
     made = Environment(
         loader=PackageLoader("volsched.ui"), autoescape=True, undefined=StrictUndefined, extensions=["jinja2.ext.do"]
     )

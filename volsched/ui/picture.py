@@ -36,7 +36,7 @@ class Picture:
     history: Callable[[str, str], Sequence[Moment]] = lambda _queue, _resource: ()
 
     def job(self, namespace: str, name: str) -> WaitingJob | None:
-        """Return a job that waits; None when it does not, or is not there."""
+        """Return a job that waits, or None when it does not, or is not there."""
         return next((job for job in self.waiting if (job.namespace, job.name) == (namespace, name)), None)
 
 
@@ -47,7 +47,7 @@ class Live:
     """
 
     def __init__(self, configured: ClusterSnapshot) -> None:
-        """Begin without any objects; raises ConfigError."""
+        """Begin without any objects. Raises ConfigError."""
         self._configured = configured
         self._scheduler = ReadOnlyScheduler(configured.profile(), configured.scheduler_names, configured.default_queue)
         self._cards = LiveCards(self.cluster, card_names_in(self._scheduler.profile.configuration))

@@ -37,7 +37,7 @@ OnServing = Callable[[str], None]
 async def serve(
     source: Source, configured: ClusterSnapshot, address: str, on_serving: OnServing, *, with_access: bool = False
 ) -> None:
-    """Serve a cluster until a signal comes; raises CredentialsError, and KubeSetupError when the address is taken."""
+    """Serve a cluster until a signal comes. Raises CredentialsError, and KubeSetupError when the address is taken."""
     server = await Api.connect(source)
     try:
         follower = Follower(server, configured)
@@ -49,7 +49,7 @@ async def serve(
 
 
 async def serve_still(cluster: StaticCluster, address: str, on_serving: OnServing) -> None:
-    """Serve one that stands still until a signal comes; raises KubeSetupError when the address is taken."""
+    """Serve one that stands still until a signal comes. Raises KubeSetupError when the address is taken."""
     async with _served(Ui(cluster), address, on_serving):
         await _until_stopped(asyncio.Event().wait())
 

@@ -20,8 +20,8 @@ import msgspec
 from volsched.diagnose import snapshot
 from volsched.diagnose.cluster_snapshot import ClusterSnapshot
 from volsched.diagnose.records import Difference, Explanation
+from volsched.kube.asker_turns import AskerTurns, TooManyAskedError
 from volsched.kube.tasks import Tasks
-from volsched.kube.turns import TooManyAskedError, Turns
 from volsched.model.values.bounded import Bounded
 from volsched.ui.changes import changed
 from volsched.ui.source import PictureSource
@@ -42,7 +42,7 @@ _NOT_FOUND: Final = 4
 
 
 class QuestionError(Exception):
-    """There is no answer; the text states why."""
+    """There is no answer. The text states why."""
 
 
 class ClusterQuestions:
@@ -50,7 +50,7 @@ class ClusterQuestions:
 
     def __init__(self, source: PictureSource) -> None:
         self._source = source
-        self._turns = Turns(AT_ONCE, 1, MOST_WAITING, MOST_IN_ALL)
+        self._turns = AskerTurns(AT_ONCE, 1, MOST_WAITING, MOST_IN_ALL)
         self._work = Tasks()
         self._answers: Bounded[tuple[object, ...], asyncio.Task[bytes | None]] = Bounded(MOST_KEPT)
         self._askers: Counter[asyncio.Task[bytes | None]] = Counter()
@@ -68,7 +68,7 @@ class ClusterQuestions:
     async def difference(
         self, asker: str, queue: str, amounts: Mapping[str, int], nodes: Mapping[str, int]
     ) -> Difference:
-        """Return what other quotas and nodes would change (see ``changed``); raises ChangeError and QuestionError."""
+        """Return what other quotas and nodes would change (see ``changed``). Raises ChangeError and QuestionError."""
         number, known = await self._source.known()
         after = await asyncio.to_thread(changed, known, queue, amounts, nodes)
         key = (number, queue, *sorted(amounts.items()), *sorted(nodes.items()))
@@ -83,7 +83,7 @@ class ClusterQuestions:
     async def _once(
         self, asker: str, key: tuple[object, ...], command: Sequence[str], worlds: Sequence[ClusterSnapshot]
     ) -> bytes:
-        """Return the output of a command; equal questions meanwhile, or before a change, share it."""
+        """Return the output of a command. Equal questions meanwhile, or before a change, share it."""
         known = self._answers.recall(key)
         if known is None or known.cancelled() or (known.done() and not known.exception() and known.result() is None):
             known = self._work.start(self._asked(asker, command, worlds), "a question of the page")
@@ -105,7 +105,7 @@ class ClusterQuestions:
             known.cancel()
 
     async def _asked(self, asker: str, command: Sequence[str], worlds: Sequence[ClusterSnapshot]) -> bytes | None:
-        """Return the output of a command; None if there are too many questions, or no reader waits any more."""
+        """Return the output of a command, or None if there are too many questions, or no reader waits any more."""
         try:
             return await self._in_turn(asker, command, worlds)
         except TooManyAskedError:
@@ -132,7 +132,7 @@ def _in_memory(data: bytes) -> Iterator[int]:
 
 
 async def _answer_of(command: Sequence[str], fds: Sequence[int]) -> bytes:
-    """Run a module with these files in place of ``{0}``, ``{1}``; return its output, empty if it found nothing."""
+    """Run a module with these files in place of ``{0}``, ``{1}``. Return its output, empty if it found nothing."""
     paths = [f"/proc/self/fd/{fd}" for fd in fds]
     words = [word.format(*paths) if word in ("{0}", "{1}") else word for word in command]
     pipe = asyncio.subprocess.PIPE

@@ -104,7 +104,7 @@ class ReadOnlyScheduler:
     # -- a session ----------------------------------------------------------------------------------------------------
 
     def run(self) -> Mapping[str, str]:
-        """Run a session; return the jobs that it starts, each with a node. Its decisions stand until taken back."""
+        """Run a session. Return the jobs that it starts, each with a node. Its decisions stand until taken back."""
         self._scheduler.cycle()
         starts: dict[str, str] = {}
         for step in self._plan.steps:
@@ -119,7 +119,7 @@ class ReadOnlyScheduler:
             self.usage, self.wants_usage = usage_of(self), False
 
     def _closing(self, session: Session) -> None:
-        """Note the jobs of this session's report; held tasks are still in place."""
+        """Note the jobs of this session's report. Held tasks are still in place."""
         dirty = session.cluster.queue_cache.dirty_jobs
         self.dirty.update(dirty)
         self._reported = tuple(dirty.values())

@@ -54,7 +54,7 @@ def seen_by(scope: Visibility, picture: Picture) -> VisiblePicture:
     return VisiblePicture(
         tuple(_under_seen(scope, queue) for queue in queues),
         _cards(scope, picture.cards),
-        tuple(_job(scope, job) for job in picture.waiting if scope.names(job.namespace)),
+        tuple(_job_without_names(scope, job) for job in picture.waiting if scope.names(job.namespace)),
         dict(others),
         len(picture.queues) - len(queues),
     )
@@ -68,7 +68,7 @@ def _under_seen(scope: Visibility, queue: QueueState) -> QueueState:
     return queue if scope.names_queue(queue.parent) else msgspec.structs.replace(queue, parent="")
 
 
-def _job(scope: Visibility, job: WaitingJob) -> WaitingJob:
+def _job_without_names(scope: Visibility, job: WaitingJob) -> WaitingJob:
     return msgspec.structs.replace(job, message=without_names(scope, job.message))
 
 
@@ -103,7 +103,7 @@ def _pods(holder: str) -> list[str]:
 
 
 def _by_model(cards: Iterable[NodeCards]) -> Iterator[NodeCards]:
-    """Yield one entry for each model, with its number of nodes; cells are those of the reader."""
+    """Yield one entry for each model, with its number of nodes. Cells are those of the reader."""
     models: dict[tuple[str, str], list[NodeCards]] = {}
     for each in cards:
         models.setdefault((each.model, each.sort), []).append(each)

@@ -43,7 +43,7 @@ HEADERS: Final = {
 STREAM: Final = {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
 """Of events: a proxy in front hands on each as it comes."""
 
-MOST_SHOWN: Final = 500
+MOST_ROWS: Final = 500
 STREAMS_OF_ONE: Final = 32
 MOST_STREAMS: Final = 512
 """Open pages of one person, and of all."""
@@ -116,7 +116,7 @@ class Ui:
         return answer
 
     async def _who(self, request: web.Request) -> Person | None:
-        """Return the reader, None on the own machine; raises an HTTP error without access."""
+        """Return the reader, None on the own machine. Raises an HTTP error without access."""
         if self._access is None:
             self._secret.check(request)
             return None
@@ -141,7 +141,7 @@ class Ui:
         return await self._access.scope(person, namespaces_in(picture), [queue.name for queue in picture.queues])
 
     async def _scope_of_job(self, request: web.Request) -> tuple[Visibility, str, str]:
-        """Return the scope and the job in question; a hidden one does not exist."""
+        """Return the scope and the job in question. A hidden one does not exist."""
         namespace, name = request.match_info["namespace"], request.match_info["name"]
         if not is_name(namespace) or not is_name(name.removeprefix(LONE).removeprefix(NATIVE)):
             raise web.HTTPNotFound(text=_NO_JOB)
@@ -242,7 +242,7 @@ class Ui:
             problem = str(error) if scope.is_whole or isinstance(error, ChangeError) else "It could not be worked out."
             return self._page("what-if_result", difference=None, problem=problem, others={}, asked=asked)
         shown, others = difference_for(scope, found)
-        return self._page("what-if_result", difference=shown, problem="", others=others, asked=asked, most=MOST_SHOWN)
+        return self._page("what-if_result", difference=shown, problem="", others=others, asked=asked, most=MOST_ROWS)
 
     # -- what has changed ---------------------------------------------------------------------------------------------
 
@@ -258,7 +258,7 @@ class Ui:
 
     @contextmanager
     def _streaming(self, asker: str) -> Iterator[None]:
-        """Count a stream of a reader; raises an HTTP error if there are too many."""
+        """Count a stream of a reader. Raises an HTTP error if there are too many."""
         if self._streams[asker] >= STREAMS_OF_ONE or self._streams.total() >= MOST_STREAMS:
             raise web.HTTPTooManyRequests(text="too many pages are open; close one\n", headers={"Retry-After": "10"})
         self._streams[asker] += 1
@@ -287,7 +287,7 @@ class Ui:
             return answer  # who looked may look no more, and hears why when the browser asks again; or has gone
 
     async def _next(self, answer: web.StreamResponse, request: web.Request, number: int) -> tuple[int, Picture]:
-        """Wait for the next picture; a line now and then finds readers that have gone, or lost access."""
+        """Wait for the next picture. A line now and then finds readers that have gone, or lost access."""
         while True:
             try:
                 return await asyncio.wait_for(self._source.after(number), HEARTBEAT_SECONDS)
@@ -314,7 +314,7 @@ def numbers_in(query: Mapping[str, str], prefix: str) -> dict[str, int]:
 
 
 def _that_differ(limits: tuple[EditableQuota, ...], amounts: Mapping[str, int]) -> dict[str, int]:
-    """Return the changed amounts; an absent quota is added once its slider was moved."""
+    """Return the changed amounts. An absent quota is added once its slider was moved."""
     now = {limit.key: limit.most if limit.now is None else limit.now for limit in limits}
     return {key: amount for key, amount in amounts.items() if now.get(key) != amount}
 

@@ -27,7 +27,7 @@ class StaticCluster:
     """A ``PictureSource`` of one picture: nothing comes after it."""
 
     def __init__(self, known: ClusterSnapshot, *, schedules: bool, on_cycle: OnCycle | None = None) -> None:
-        """Take the picture; ``schedules``: once sessions in memory have placed what they can. Raises ConfigError."""
+        """Take the picture. ``schedules``: once sessions in memory have placed what they can. Raises ConfigError."""
         self._schedules = schedules
         self._live = Live(known)
         self._live.take(_changes(known, on_cycle, schedules=schedules))
@@ -50,7 +50,7 @@ class StaticCluster:
         return _NUMBER, self._picture
 
     async def after(self, number: int) -> tuple[int, Picture]:
-        """Return the picture to a reader with another one; others wait for ever."""
+        """Return the picture to a reader with another one. Others wait for ever."""
         while number == _NUMBER:
             await asyncio.Event().wait()
         return await self.picture()

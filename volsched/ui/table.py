@@ -43,7 +43,7 @@ class Table:
         return hashlib.sha256("\0".join(self._html.values()).encode()).hexdigest()[:16]
 
     def show(self, rows: Rows) -> list[Event]:
-        """Show other rows; the events that do so where the former ones are shown."""
+        """Show other rows. The events that do so where the former ones are shown."""
         before = self._html
         html = {name: self._made(name, value) for name, value in rows}
         self._values, self._html = dict(rows), html

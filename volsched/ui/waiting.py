@@ -66,7 +66,7 @@ class WaitingList(Observer):
             self._drop(job.key)
 
     def note(self, jobs: Iterable[JobInfo], starts: Mapping[str, str]) -> dict[str, str]:
-        """Take in the report of a session before it is undone; return the jobs that it starts whole, with a node."""
+        """Take in the report of a session before it is undone. Return the jobs that it starts whole, with a node."""
         started: dict[str, str] = {}
         for job in jobs:
             if is_waiting(job):

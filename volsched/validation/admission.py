@@ -26,7 +26,7 @@ UPDATE: Final = "UPDATE"
 DELETE: Final = "DELETE"
 
 MOST_REPORTED: Final = 20
-"""Faults, and warnings, that one answer names; the rest is a number."""
+"""Faults, and warnings, that one answer names. The rest is a number."""
 
 LONGEST_MESSAGE: Final = 1000
 """Letters of each."""
@@ -57,7 +57,7 @@ class AdmissionContext:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """The answer: refused when there are `errors`, which state why; `warnings` are shown to the user either way."""
+    """The answer: refused when there are `errors`, which state why. `warnings` are shown to the user either way."""
 
     errors: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -77,7 +77,7 @@ ALLOWED: Final = Judgement()
 
 
 def judge(request: AdmissionRequest, world: AdmissionContext) -> Judgement:
-    """Return whether a request is allowed; raises ConfigError if an installed validator cannot be loaded."""
+    """Return whether a request is allowed. Raises ConfigError if an installed validator cannot be loaded."""
     if request.operation == DELETE:
         return _judge_deletion(request.old, world)
     if request.new is None or _is_being_deleted(request.new):
@@ -162,7 +162,7 @@ def _lines(subject: str, faults: Iterable[Fault]) -> Iterable[str]:
 
 
 def subject_of(raw: Json) -> str:
-    """Return `Kind/namespace/name` as a user wrote it; a name that the API server is to make ends in `*`."""
+    """Return `Kind/namespace/name` as a user wrote it. A name that the API server is to make ends in `*`."""
     metadata = raw.get("metadata")
     found = metadata if isinstance(metadata, Mapping) else {}
     name = found.get("name") or (f"{found['generateName']}*" if found.get("generateName") else "")

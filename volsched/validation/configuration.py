@@ -50,7 +50,7 @@ def config_map_faults(found: api.ConfigMap, queues: Iterable[api.Queue] = ()) ->
 
 
 def configuration_faults(inside: str, text: str) -> Faults:
-    """Yield what is wrong with a configuration; `inside` is the field that the text is in, empty for a file."""
+    """Yield what is wrong with a configuration. `inside` is the field that the text is in, empty for a file."""
     try:
         problems = registry.load_profile(text)[1]
     except ConfigurationError as error:

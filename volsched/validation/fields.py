@@ -23,7 +23,7 @@ MOST_FIELDS: Final = 20
 """Unknown fields that are named of one object."""
 
 _LONGEST_NAME: Final = 100
-"""The longest name that may be misspelt; no field of Kubernetes has more than 60."""
+"""The longest name that may be misspelt. No field of Kubernetes has more than 60."""
 
 Step: TypeAlias = str | int | tuple[str]
 """A field, a place in a list, or a key of a map."""
@@ -54,7 +54,7 @@ def schemas() -> Schemas:
 
 
 def field_faults(raw: Mapping[str, Any], severity: Severity = "warning") -> Faults:
-    """Yield a fault for each field of an object, as it was read, that its kind does not have; the first few.
+    """Yield faults for unknown fields of an object, the first few.
 
     Kinds with unknown fields have no faults. Takes any value that JSON or YAML can hold.
     """
@@ -67,7 +67,7 @@ def field_faults(raw: Mapping[str, Any], severity: Severity = "warning") -> Faul
 
 
 def _unknown(raw: Any, shape: str) -> Iterator[tuple[str, str]]:
-    """Yield the place of each unknown field, and the probable name; an object goes before its parts."""
+    """Yield the place of each unknown field, and the probable name. An object goes before its parts."""
     types = schemas().types
     left: list[Part] = [(raw, shape, None)]
     while left:
@@ -84,7 +84,7 @@ def _unknown(raw: Any, shape: str) -> Iterator[tuple[str, str]]:
 def _fields(
     value: Mapping[Any, Any], fields: Mapping[str, str], path: Path, below: list[Part]
 ) -> Iterator[tuple[str, str]]:
-    """Yield the unknown fields of a value; the parts of a misspelt field are judged as if it was spelt rightly."""
+    """Yield the unknown fields of a value. The parts of a misspelt field are judged as if it was spelt rightly."""
     for key, inner in value.items():
         name, shape = key, fields.get(key)
         if shape is None:

@@ -72,7 +72,7 @@ _MOST_FAULTS: Final = 5
 """The most named faults of a Job that is not run: an Event has no room for more."""
 
 LONGEST_PROBLEM: Final = 800
-"""The longest text about a Job that is not run; an Event takes 1024 characters."""
+"""The longest text about a Job that is not run. An Event takes 1024 characters."""
 
 
 def group_faults(group: api.PodGroup, queues: Mapping[str, api.Queue]) -> Faults:

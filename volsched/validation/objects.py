@@ -28,7 +28,7 @@ from volsched.validation.unserved import ignored_faults, unserved_faults
 
 
 def read_object(raw: Mapping[str, Any]) -> api.ApiObject:
-    """Return the struct of an object as it was read; raises ObjectError.
+    """Return the struct of an object as it was read. Raises ObjectError.
 
     The kinds are those of ``api.KINDS`` and ``native.KINDS``. The CRD of Volcano Jobs lets templates hold anything. So
     of a Job it is also looked whether pods can be made of it.
@@ -48,7 +48,7 @@ def problems_of(
     arguments_of: ArgumentsOf | None = None,
     scheduler_names: Collection[str] | None = None,
 ) -> Iterator[Problem]:
-    """Yield every problem, in the order of the objects; objects are judged beside each other.
+    """Yield every problem, in the order of the objects. Objects are judged beside each other.
 
     ``arguments_of``: those of plugins, by the configuration in force, as far as it is known; ``scheduler_names``:
     whose pods volsched places.
@@ -101,7 +101,7 @@ def _group(group: api.PodGroup, beside: Surroundings) -> Faults:
     yield from permissions.use_faults("spec.queue", group.metadata.namespace, queue, beside)
 
 
-def _job(job: api.Job, beside: Surroundings) -> Faults:
+def _faults_of_job(job: api.Job, beside: Surroundings) -> Faults:
     yield from job_faults(job, beside.queues)
     queue = permissions.queue_of_job(job, beside)
     yield from permissions.use_faults("spec.queue", job.metadata.namespace, queue, beside)
@@ -155,7 +155,7 @@ _RULES: Final[Mapping[type[api.ApiObject], Callable[[Any, Surroundings], Faults]
     api.PodDisruptionBudget: _budget,
     api.Queue: _queue,
     api.PodGroup: _group,
-    api.Job: _job,
+    api.Job: _faults_of_job,
     api.Pod: _pod,
     **dict.fromkeys(native.VERSIONS.values(), native_groups.group_faults),
     native.Workload: native_groups.queue_faults,

@@ -12,7 +12,7 @@ from volsched.model.values.quantity import QuantityText, amount_of, format_amoun
 from volsched.validation.states import one_of
 
 ROOT: Final = "root"
-STANDING: Final = ("default", ROOT)
+BUILT_IN: Final = ("default", ROOT)
 """Queues that exist without being declared."""
 
 Amounts = Mapping[str, QuantityText | None]
@@ -36,7 +36,7 @@ def queue_faults(queue: api.Queue, queues: Mapping[str, api.Queue]) -> Faults:
 
 
 def _at_most(field: str, amounts: Amounts, what: str, limits: Amounts) -> Faults:
-    """Yield a fault for each amount above its limit; an absent limit is none."""
+    """Yield a fault for each amount above its limit. An absent limit is none."""
     for name, text in amounts.items():
         amount, limit = _parsed(name, text), _parsed(name, limits.get(name))
         if amount is not None and limit is not None and amount > limit:
@@ -63,7 +63,7 @@ def _place(queue: api.Queue, queues: Mapping[str, api.Queue]) -> Faults:
         return
     above = queues.get(parent)
     if above is None:
-        if parent not in STANDING:
+        if parent not in BUILT_IN:
             yield warning("spec.parent", NOT_FOUND, f"queue {parent!r} is not known; is the name right?")
         return
     yield from _at_most("spec.capability", queue.spec.capability, f"the capability of {parent}", above.spec.capability)
@@ -108,7 +108,7 @@ def use_faults(field: str, name: str, queues: Mapping[str, api.Queue]) -> Faults
         return
     queue = queues.get(name)
     if queue is None:
-        if queues and name not in STANDING:
+        if queues and name not in BUILT_IN:
             yield warning(field, NOT_FOUND, f"queue {name!r} is not known; is the name right?")
         return
     if queue.status.state in ("Closed", "Closing"):
@@ -118,9 +118,9 @@ def use_faults(field: str, name: str, queues: Mapping[str, api.Queue]) -> Faults
 
 
 def deletion_faults(queue: api.Queue, queues: Mapping[str, api.Queue], groups: int) -> Faults:
-    """Yield why a queue cannot be deleted; `groups` is how many PodGroups are in it that have not completed."""
+    """Yield why a queue cannot be deleted. `groups` is how many PodGroups are in it that have not completed."""
     name = queue.metadata.name
-    if name in STANDING:
+    if name in BUILT_IN:
         yield Fault("metadata.name", FORBIDDEN, f"queue {name!r} always exists and cannot be deleted")
         return
     children = sorted(found.metadata.name for found in queues.values() if found.spec.parent == name)

@@ -22,7 +22,7 @@ Kind: TypeAlias = tuple[tuple[str, str], ...]
 _MOST_KNOWN: Final = 20_000
 
 NO_KIND: Final = 0
-"""The kind of nodes without cards, and of those that nobody knows."""
+"""The kind of nodes without cards, and of unknown nodes."""
 
 
 class CardCatalogue:
@@ -55,17 +55,17 @@ class CardCatalogue:
             self.put(node)
 
     def of(self, node: NodeInfo) -> NodeCardResources:
-        """What a node offers."""
+        """Return what a node offers."""
         return self._of.get(node.name, NO_CARDS)
 
     def kind_of(self, node: NodeInfo | NodePropertiesView) -> int:
-        """The number of a node's kind, its place in ``kinds``."""
+        """Return the number of a node's kind, its place in ``kinds``."""
         return self._kind_of.get(node.name, NO_KIND)
 
     # -- following nodes ----------------------------------------------------------------------------------------------
 
     def put(self, node: NodeInfo) -> bool:
-        """Look at a node that is new or whose properties changed; whether it offers other cards than before."""
+        """Look at a node that is new or whose properties changed. Return True if it offers other cards than before."""
         now, before = self._look_at(node), self._of.get(node.name)
         self._of[node.name] = now
         self._note_warnings(node, now.warnings)
@@ -83,7 +83,7 @@ class CardCatalogue:
         self._warnings.pop(node.name, None)
 
     def _look_at(self, node: NodeInfo) -> NodeCardResources:
-        """What a node offers; most nodes offer the same cards as others."""
+        """Return what a node offers; most nodes offer the same cards as others."""
         names = self._cluster.columns.names
         if self._columns != len(names):
             self._extended, self._columns = [c for c, name in enumerate(names) if "/" in name], len(names)
@@ -133,7 +133,7 @@ class CardCatalogue:
         self._warned[node.name] = warnings
 
     def take_warnings(self) -> list[tuple[NodeInfo, str]]:
-        """What the labels of nodes lack; each node's once, and again when it is something else."""
+        """Return new warnings about missing labels of nodes, each once until it changes."""
         found = [(node, "; ".join(self._warned[name])) for name, node in sorted(self._warnings.items())]
         self._warnings.clear()
         return found
@@ -141,11 +141,11 @@ class CardCatalogue:
     # -- many nodes at once -------------------------------------------------------------------------------------------
 
     def kinds(self) -> list[Kind]:
-        """All kinds of nodes that there were, in order of their numbers."""
+        """Return all kinds of nodes that there were, in order of their numbers."""
         return list(self._kinds)
 
     def kind_rows(self) -> npt.NDArray[np.int32]:
-        """The number of each row's kind."""
+        """Return the number of each row's kind."""
         if self._layout != self._cluster.clocks.layout_generation:
             nodes = self._cluster.rows
             self._rows = np.fromiter((self._kind_of[node.name] for node in nodes), np.int32, len(nodes))

@@ -1,4 +1,4 @@
-"""Whether demands for one card or another can all be met: the check behind the admission of jobs with lists of cards.
+"""Checks whether all demands for lists of cards can be met, at the admission of jobs.
 
 A demand is an amount with the set of cards that would do. Demands can be met together exactly when for every union of
 their sets, those whose set lies inside it ask for no more than there is in it (Hall's condition). That is a flow from
@@ -6,7 +6,7 @@ demands to cards, so it costs no more when lists overlap in odd ways.
 
 For one list alone this is the sum over its cards, used and asked for against what there is; that is checked first, as
 its numbers are the ones to tell. A card that is held beyond its quota is none that is left, and takes nothing of the
-others: whoever can be placed on one of these is let in. What is outstanding in other lists may
+others: a demand that can be met with one of these is let in. What is outstanding in other lists may
 ask for more than there is (a quota that shrank): a new demand is met when all of it can be had without taking from what
 the others can have.
 """
@@ -36,7 +36,7 @@ class Matching:
     given: dict[Names, dict[str, int]] = field(default_factory=dict)
 
     def add(self, names: Names, amount: int) -> int:
-        """Meet as much of a demand as possible, moving what others got if need be; return what is left unmet."""
+        """Meet as much of a demand as possible, moving what others got if need be. Return what is left unmet."""
         while amount > 0:
             path = self._path(names)
             if path is None:
@@ -45,7 +45,7 @@ class Matching:
         return 0
 
     def short_of(self, names: Names) -> Names:
-        """The cards that a demand which is not met competes for: the list itself first, then others in order."""
+        """Return the cards that an unmet demand competes for: its own list first, then others in order."""
         reached = self._reachable(names)
         return (*names, *sorted(card for card in reached if card not in names))
 
@@ -53,7 +53,7 @@ class Matching:
         return max(0, self.room.get(card, 0)) - self.taken.get(card, 0)
 
     def _path(self, names: Names) -> list[tuple[Names, str]] | None:
-        """The shortest way to a card with room: at each step a list takes a card, from the list of the next step."""
+        """Return the shortest path to a card with room. In each step a list takes a card of the next list."""
         came: dict[str, tuple[Names, str]] = {}
         waiting: deque[tuple[Names, str]] = deque([(names, "")])
         asked = {names}
@@ -120,7 +120,7 @@ class Unmet:
 
 
 def first_unmet(room: Mapping[str, int], outstanding: Iterable[Demand], wanted: Iterable[Demand]) -> Unmet | None:
-    """The first of the wanted demands that cannot be met beside what is outstanding and those before it."""
+    """Return the first of the wanted demands that cannot be met beside what is outstanding and those before it."""
     matching = Matching(room)
     demands = [(names, amount) for names, amount in outstanding if amount > 0]
     for names, amount in demands:

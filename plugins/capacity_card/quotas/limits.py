@@ -43,19 +43,19 @@ class QueueLimit:
         return min(quota, self.left.get(dimension, quota)) if self.left else quota
 
     def yields(self, dimension: Dimension) -> bool:
-        """Whether it is for what others are guaranteed of a card that the queue may not hold all of its quota."""
+        """True if guarantees of other queues keep a queue below its quota of a card."""
         return self.of(dimension) < self.amounts.get(dimension, self.other)
 
 
 def own_limit(queue: QueueInfo, quota: CardQuota) -> QueueLimit:
-    """What a queue may hold by its own object."""
+    """Return what a queue may hold by its own object."""
     stated = resources_of(queue.spec.capability)
     is_empty = not (stated or queue.spec.annotations.get(CARD_QUOTA, "").strip())
     return QueueLimit(queue.name, {**dict.fromkeys(RESOURCES, 0), **stated, **_single(quota.cards)}, is_empty=is_empty)
 
 
 def ancestor_limit(queue: QueueInfo, quota: CardQuota, *, has_card_quota: bool) -> QueueLimit:
-    """What a queue lets everything below it hold together: no limit where it states none."""
+    """Return what a queue lets everything below it hold together: no limit where it states none."""
     stated = {**dict.fromkeys(RESOURCES, UNLIMITED), **resources_of(queue.spec.capability)}
     return QueueLimit(queue.name, {**stated, **_single(quota.cards)}, other=0 if has_card_quota else UNLIMITED)
 
@@ -66,7 +66,7 @@ def _single(cards: Cards) -> dict[Dimension, int]:
 
 
 class QueueLimits:
-    """The limits of all queues; ``version`` changes with any of them, with queues coming, going and moving.
+    """The limits of all queues. ``version`` changes with any of them, with queues coming, going and moving.
 
     ``there`` is what the cluster has of each card, and may change: call ``stock_changed`` then.
     """
@@ -118,7 +118,7 @@ class QueueLimits:
         self.version += 1
 
     def _refresh_guarantees(self) -> bool:
-        """Find out again what is guaranteed if queues have changed; return whether anything is."""
+        """Find out again what is guaranteed if queues have changed. Return whether anything is."""
         if self._guarantees is None:
             self._siblings = {}
             for queue in self._cluster.queues:
@@ -142,11 +142,11 @@ class QueueLimits:
         return (self._cluster.queues[name].spec.parent or ROOT) if self.is_hierarchical else ""
 
     def card_quota(self, name: str) -> CardQuota:
-        """The quota of cards of one queue."""
+        """Return the quota of cards of one queue."""
         return self._quotas.get(name, CardQuota())
 
     def take_faults(self) -> list[tuple[QueueInfo, str]]:
-        """What is wrong in annotations of queues; each once, and again when it is something else."""
+        """Return what is wrong in annotations of queues. Each once, and again when it is something else."""
         found = [
             (queue, "; ".join(map(str, self._quotas[name].errors))) for name, queue in sorted(self._faulty.items())
         ]
@@ -154,11 +154,11 @@ class QueueLimits:
         return found
 
     def quota(self, name: str) -> Mapping[str, int]:
-        """The card quotas of a queue."""
+        """Return the card quotas of a queue."""
         return self.card_quota(name).cards
 
     def chain(self, name: str) -> tuple[QueueLimit, ...]:
-        """All limits that hold for what is charged to a queue, its own first."""
+        """Return all limits that hold for what is charged to a queue, its own first."""
         found = self._chains.get(name)
         if found is None:
             found = self._chains[name] = tuple(self._limits(name))
@@ -194,7 +194,7 @@ class QueueLimits:
         return ancestor_limit(queue, quota, has_card_quota=CARD_QUOTA in queue.spec.annotations)
 
     def _left(self, name: str, above: list[QueueLimit]) -> Amounts:
-        """What others' guarantees leave a queue of what there is, and of what queues above it may hold."""
+        """Return what others' guarantees leave a queue of what there is, and of what queues above it may hold."""
         kept = self._kept_for_others(name)
         return left_by(kept, lambda card: [self._there.get(card[0], 0), *(limit.of(card) for limit in above)])
 

@@ -44,19 +44,19 @@ class CardQuota:
 
 
 def quota_of(annotations: Mapping[str, str]) -> CardQuota:
-    """Return what a queue states; one without a quota may hold 0 of every card."""
+    """Return what a queue states. One without a quota may hold 0 of every card."""
     (cards, deserved, guarantee), errors = zip(*(amounts_of(annotations, name) for name in OF_QUEUES), strict=True)
     wrong = tuple(error for found in errors for error in found)
     if not states_any(annotations, CARD_DESERVED, CARD_GUARANTEE):
         return CardQuota(cards, errors=wrong)
     has_quota = states_any(annotations, CARD_QUOTA)
     kept = _at_most(guarantee, cards) if has_quota else guarantee
-    due = {card: max(deserved.get(card, 0), kept.get(card, 0)) for card in {**deserved, **kept}}
-    return CardQuota(cards, _at_most(due, cards) if has_quota else due, kept, wrong)
+    deserved_share = {card: max(deserved.get(card, 0), kept.get(card, 0)) for card in {**deserved, **kept}}
+    return CardQuota(cards, _at_most(deserved_share, cards) if has_quota else deserved_share, kept, wrong)
 
 
 def states_any(annotations: Mapping[str, str], *names: str) -> bool:
-    """Whether any of these annotations states anything."""
+    """True if any of these annotations states anything."""
     return any(annotations.get(name, "").strip() for name in names)
 
 

@@ -38,7 +38,7 @@ class Charge:
     devices: tuple[tuple[str, int], ...]
 
     def amount(self, resource: str) -> int:
-        """How much is asked of one extended resource."""
+        """Return how much is asked of one extended resource."""
         return next((amount for name, amount in self.devices if name == resource), 0)
 
 
@@ -46,8 +46,8 @@ class Charge:
 class ChargedCard:
     """The card that a placed task holds: its name and milli-cards of it.
 
-    ``is_offered``: its node offers that card; otherwise nobody knows what it holds, and it counts as what it asked
-    for (*ours*: closed on failure).
+    ``is_offered``: its node offers that card. If not, it is not known what the task holds, and it counts as what it
+    asked for (*ours*: closed on failure).
     """
 
     card: str
@@ -90,7 +90,7 @@ class Charges:
                 known.clear()
 
     def of(self, template: PodTemplate) -> Charge:
-        """What a template counts for."""
+        """Return what a template counts for."""
         found = self._charges.get(template.id)
         if found is None:
             if len(self._charges) >= _MOST_KNOWN:
@@ -106,7 +106,10 @@ class Charges:
         return Charge(resources_of(template.request), names, devices)
 
     def card_request(self, template: PodTemplate) -> CardRequest | FieldError | None:
-        """Which cards a template wants as the cluster is now; None for no card, an error when that is not known."""
+        """Return which cards a template wants as the cluster is now.
+
+        None for no card, an error when that is not known.
+        """
         if self._version != self._catalogue.version or len(self._card_requests) >= _MOST_KNOWN:
             self._card_requests.clear()
             self._version = self._catalogue.version
@@ -125,7 +128,7 @@ class Charges:
         return self._unnamed(charge, asked) or asked
 
     def _unnamed(self, charge: Charge, asked: CardRequest | None) -> FieldError | None:
-        """What a strict reading finds: cards that are asked for and not named."""
+        """Return what a strict reading finds: cards that are asked for and not named."""
         if not self._is_strict:
             return None
         cards = set(self._catalogue.resources.values()) - {asked.resource if asked is not None else ""}
@@ -138,11 +141,11 @@ class Charges:
         return FieldError("metadata.annotations", message)
 
     def charged(self, template: PodTemplate, kind: int) -> ChargedCard | None:
-        """The card that a task of this template holds on a node of a kind; None when it wants no card."""
+        """Return the card that a task of this template holds on a node of a kind, or None."""
         return self.offered(template, kind) or self._lost_card(self.of(template))
 
     def offered(self, template: PodTemplate, kind: int) -> ChargedCard | None:
-        """The first card of a template's list that nodes of a kind offer as a resource that it asks for."""
+        """Return the first card of a template's list that nodes of a kind offer as a resource that it asks for."""
         key = (template.id, kind)
         if key in self._offered:
             return self._offered[key]
@@ -152,7 +155,7 @@ class Charges:
         return found
 
     def _lost_card(self, charge: Charge) -> ChargedCard | None:
-        """The first card of the list that is known, and what the task asks of it, by its name if need be."""
+        """Return the first known card of the list, and the task's request of it."""
         if not charge.names:
             return None
         resources = self._catalogue.resources
@@ -169,7 +172,7 @@ class Charges:
 
 
 def _devices(template: PodTemplate) -> dict[str, int]:
-    """What a template asks for of extended resources; where requests and limits differ, the limits count (*ours*).
+    """What a template asks for of extended resources. Where requests and limits differ, the limits count (*ours*).
 
     The API server refuses such pods; manifests may have them.
     """

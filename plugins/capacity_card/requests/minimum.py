@@ -1,8 +1,8 @@
-"""What a gang starts with: of its pods the cheapest, as many as its minimum asks for, role by role where it has roles.
+"""The minimum of a gang: its cheapest pods, as many as it needs, for each role if it has roles.
 
 Cheapest is meant for each amount by itself: cpu, memory, cards of one list, cards of all lists together. Of each
 amount those pods count that take least of it, so what comes out is no more than any pods take with which the gang can
-start, and nobody is kept out who could start. What all pods together take of cards beyond that counts for a list of
+start, and no job is kept out that could start. What all pods together take of cards beyond that counts for a list of
 every card that they name. Which pods these are is not decided, and pods of equal amounts are the same, so nothing
 depends on names or on the order in which pods came.
 """
@@ -41,7 +41,7 @@ class Need:
         return sum(self.roles.values()) + self.more
 
     def can_be_had(self, pods: Counter[str]) -> bool:
-        """Whether there are enough pods, counted by role."""
+        """True if there are enough pods, counted by role."""
         return pods.total() >= self.count and all(pods[role] >= least for role, least in self.roles.items())
 
 
@@ -87,7 +87,7 @@ def _of_lists(kinds: Iterable[RolePods], lists: Sequence[Names]) -> Iterable[tup
 
 
 def least(need: Need, pods: Iterable[tuple[str, int, int]]) -> int:
-    """Return the least that the pods come to which a gang needs; each entry is a role, an amount, and how many."""
+    """Return the least that the pods come to which a gang needs. Each entry is a role, an amount, and how many."""
     total, lacking, others = 0, dict(need.roles), list[tuple[int, int]]()
     for role, amount, count in sorted(pods, key=lambda entry: entry[1]):
         taken = min(count, lacking.get(role, 0))

@@ -22,7 +22,7 @@ NAME_PATH: Final = f"metadata.annotations[{CARD_NAME}]"
 Names: TypeAlias = tuple[str, ...]
 """Cards any one of which would do, the best first."""
 Dimension: TypeAlias = str | Names
-"""What is counted: cpu or memory by its name, in milli-cores or bytes; cards, in milli-cards, by the list of those that
+"""What is counted: cpu or memory by its name, in milli-cores or bytes. Cards, in milli-cards, by the list of those that
 would do, which is that of one card in what is held and in limits. So a card may be called like a resource."""
 Amounts: TypeAlias = Mapping[Dimension, int]
 
@@ -89,7 +89,7 @@ def by_text(amounts: Mapping[Any, int]) -> dict[str, int]:
 
 
 def job_request_of(annotations: Mapping[str, str]) -> JobRequest:
-    """Return what a job's PodGroup states that the job wants in all; lists of equal names are added up."""
+    """Return what a job's PodGroup states that the job wants in all. Lists of equal names are added up."""
     found, errors = entries(REQUEST_PATH, annotations.get(CARD_REQUEST, ""))
     lists: dict[Names, int] = {}
     for written, amount in found:

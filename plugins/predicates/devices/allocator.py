@@ -47,7 +47,7 @@ class DeviceAllocator:
         self._postponed: set[Hashable] = set()
 
     def begin(self, clock: Callable[[], float]) -> bool:
-        """Begin a session; return True if nodes have to be asked again for which the last one had no time."""
+        """Begin a session. Return True if nodes have to be asked again for which the last one had no time."""
         self._selectors.begin(clock)
         if not self._postponed:
             return False
@@ -61,7 +61,7 @@ class DeviceAllocator:
         return bool(self._postponed)
 
     def refusal(self, needs: ClaimNeeds, claims: Sequence[Claim], node: NodeInfo) -> Verdict | None:
-        """Return why these claims of a pod get no devices on a node; None when they get some."""
+        """Return why these claims of a pod get no devices on a node, or None when they get some."""
         if needs.given and not _is_reached(needs, node):
             return UNREACHED
         found = self._found(needs, claims, node) if claims else None

@@ -33,7 +33,7 @@ def as_owner(group: NativeGroup) -> Owner:
 
 
 def group_of(task: TaskInfo, claim: Claim) -> NativeGroup | None:
-    """Return a pod's group if a claim is the group's; None when it is the pod's own."""
+    """Return a pod's group if a claim is the group's, or None when it is the pod's own."""
     group = task.job.spec.native if task.job is not None else None
     if group is None or not group.claims:
         return None
@@ -42,7 +42,7 @@ def group_of(task: TaskInfo, claim: Claim) -> NativeGroup | None:
 
 
 def consumer_of(task: TaskInfo, claim: Claim) -> dra.Consumer | None:
-    """Return the entry of a group in a claim's ``reservedFor``; None when it is the pod's."""
+    """Return the entry of a group in a claim's ``reservedFor``, or None when it is the pod's."""
     group = group_of(task, claim)
     if group is None:
         return None

@@ -88,7 +88,7 @@ class DeviceRules(Observer):
         self._searches: Numbers = dict.fromkeys(((result,) for result in RESULTS), 0.0)
 
     def searches(self) -> Numbers:
-        """Return how many searches for devices there were, by how they ended; the same mapping until one is added."""
+        """Return how many searches for devices there were, by how they ended. The same mapping until one is added."""
         found = self._allocator.searches
         if sum(self._searches.values()) != sum(found.values()):
             self._searches = {(result,): float(found.get(result, 0)) for result in RESULTS}
@@ -104,7 +104,7 @@ class DeviceRules(Observer):
             self._cluster.wake(ClusterEvent.DEVICES_CHANGED)
 
     def wake_at(self) -> float | None:
-        """Return when nodes are asked again that were not judged (seconds since the epoch); None without any."""
+        """Return when nodes are asked again that were not judged (seconds since the epoch), or None without any."""
         if self._session is None or not self._allocator.is_behind:
             return None
         return self._session.now + POSTPONED_SECONDS
@@ -210,7 +210,7 @@ class DeviceRules(Observer):
     # -- what placed pods have ----------------------------------------------------------------------------------------
 
     def allocate(self, task: TaskInfo) -> Verdict | None:
-        """Give a newly placed pod its devices; one that comes back from an eviction still has them."""
+        """Give a newly placed pod its devices. One that comes back from an eviction still has them."""
         if not self._concerns(task) or task.node is None or task.status not in PLACED_NOW:
             return None
         needs = self.needs_of(task)
@@ -230,7 +230,7 @@ class DeviceRules(Observer):
         if faults and (fault := self._fault_elsewhere(task, faults)):
             return pod_refusal(fault)
         job = task.job.key if task.job is not None else task.uid
-        writes = [self._share(task, claim) for claim, _ in needs.given if not _is_ready_for(task, claim)]
+        writes = [self._reserve_for(task, claim) for claim, _ in needs.given if not _is_ready_for(task, claim)]
         for claim, chosen in zip(claims, found, strict=True):
             allocation = allocation_of(claim, chosen, self._devices.classes, node.name)
             self._devices.assume(claim, allocation, job, task.uid)
@@ -262,8 +262,11 @@ class DeviceRules(Observer):
         """For a pod that is promised room, have devices free that those have who are leaving."""
         return self._vacancies.all_left(terminating_on(node))
 
-    def _share(self, task: TaskInfo, claim: Claim) -> ClaimWrite:
-        """Let a pod use an allocated claim; a choice in flight is kept, should it have to write that."""
+    def _reserve_for(self, task: TaskInfo, claim: Claim) -> ClaimWrite:
+        """Return the write that reserves an allocated claim for a pod.
+
+        If the allocation is not written yet, the write includes it.
+        """
         chosen = self._devices.in_flight.get(claim.uid)
         if chosen is None:
             return ClaimWrite(claim.key, claim.uid, within=self._within, reserved_for=consumer_of(task, claim))
@@ -277,6 +280,7 @@ class DeviceRules(Observer):
             self._take_back(task)
 
     def _take_back(self, task: TaskInfo) -> None:
+        """Forget the devices that were chosen for a task."""
         for write in task.bind_claims:
             self._devices.forget(write.uid, task.uid)
         task.bind_claims = ()

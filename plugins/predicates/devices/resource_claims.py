@@ -156,7 +156,7 @@ def named_by(task: TaskInfo) -> list[str]:
 
 
 def _claims_of(task: TaskInfo, devices: Devices) -> Iterator[Claim | str]:
-    """Yield each claim of a pod once; a text states why one is not there."""
+    """Yield each claim of a pod once. A text states why one is not there."""
     names, seen = dict(task.spec.claim_names), set()
     for use in task.spec.resource_claims:
         name: str | None = use.claim

@@ -27,7 +27,7 @@ class Vacancies:
         self._devices = cluster.devices
 
     def follow(self, task: TaskInfo, before: TaskStatus) -> None:
-        """Free devices whose users are all tried as gone; take them again when these are back."""
+        """Free devices whose users are all tried as gone. Take them again when these are back."""
         if task.status is TaskStatus.RELEASING or before is TaskStatus.RELEASING:
             for claim in self._claims_of(task):
                 self._devices.vacate(claim, is_vacant=self._is_used_by_none(claim, _is_away))

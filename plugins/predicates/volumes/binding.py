@@ -277,7 +277,7 @@ class VolumeBinding(Observer):
     # -- what placed pods take ------------------------------------------------------------------------------------
 
     def allocate(self, task: TaskInfo) -> Verdict | None:
-        """Note the volumes of a newly placed pod; one that comes back from an eviction is not refused."""
+        """Note the volumes of a newly placed pod. One that comes back from an eviction is not refused."""
         if not task.template.claims or task.node is None:
             return None
         found = self._find(self._needs_of(task), task.node)

@@ -115,7 +115,7 @@ class VolumeLimits:
         return wanted
 
     def _limits_of(self, driver: str) -> Amounts:
-        """Return the limit of each row; a very large number where there is none."""
+        """Return the limit of each row. A very large number where there is none."""
         cluster = self._cluster
         known = self._limits.get(driver)
         if known is None or known[0] != (cluster.clocks.layout_generation, self._csi_version):
@@ -172,7 +172,7 @@ class VolumeLimits:
             self._renew_attachment(attachment)
 
     def _identify(self, key: str) -> Identity | None:
-        """Return the volume behind a claim; None for one that no CSI driver attaches."""
+        """Return the volume behind a claim, or None for one that no CSI driver attaches."""
         claim = self._storage.claims.get(key)
         if claim is None:
             return None

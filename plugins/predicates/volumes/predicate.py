@@ -68,14 +68,14 @@ class _Fitting:
     def reach(self, taken: Iterable[VolumeInfo], properties: PropertyColumns) -> Mask:
         """Mark the rows of nodes that reach any of them but those that are taken."""
         gone: dict[tuple[str, str], int] = {}
-        names_gone = set()
+        names_missing = set()
         for volume in taken:
-            names_gone.add(volume.name)
+            names_missing.add(volume.name)
             if volume.only_label is not None and self._unbound.accepts(volume):
                 key, values = volume.only_label
                 for value in values:
                     gone[key, value] = gone.get((key, value), 0) + 1
-        mask = _mask_of((v for v in self.others.values() if v.name not in names_gone), properties)
+        mask = _mask_of((v for v in self.others.values() if v.name not in names_missing), properties)
         for key, counts in self.counts.items():
             path = ("label", key)
             names = properties.names(path)

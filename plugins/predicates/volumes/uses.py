@@ -7,7 +7,7 @@ from volsched.plugin import ON_NODE, Cluster, NodeInfo, Observer, PodTemplate, T
 
 
 class ClaimUses(Observer):
-    """Claim -> node -> number of pods; ``version`` changes with them.
+    """Claim -> node -> number of pods. ``version`` changes with them.
 
     ``news`` are the pairs that came or went since the last call; None if they were not read for long.
     """

@@ -49,14 +49,14 @@ class Desk:
         listed: list[TaskInfo] = [self.stage.task(name) for name in candidates]
         return sorted(victim.name for victim in self.session.rules.reclaimable(self.stage.task(task), listed))
 
-    def is_due(self, queue: str, task: str) -> bool:
+    def is_within_deserved(self, queue: str, task: str) -> bool:
         """Whether reclaim goes on for a task beyond the minimum of its job."""
-        return bool(self.session.rules.is_due(self.stage.queue(queue), self.stage.task(task)))
+        return bool(self.session.rules.is_within_deserved(self.stage.queue(queue), self.stage.task(task)))
 
-    def victims_by_due(self, task: str, *candidates: str) -> list[str]:
+    def victims_by_share(self, task: str, *candidates: str) -> list[str]:
         """Who of these may go for a task beyond the minimum of its job, by name."""
         listed: list[TaskInfo] = [self.stage.task(name) for name in candidates]
-        return sorted(victim.name for victim in self.session.rules.reclaimable_by_due(self.stage.task(task), listed))
+        return sorted(victim.name for victim in self.session.rules.reclaimable_by_share(self.stage.task(task), listed))
 
 
 def a_world(*, held: int = 0, cpu: Any = 1, **spec: Any) -> ClusterBuilder:

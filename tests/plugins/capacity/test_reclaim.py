@@ -208,7 +208,7 @@ def test_a_queue_goes_on_while_it_holds_no_more_than_its_due_with_the_pod(what: 
     spec, expected = DUE[what]
     given = a_world(**spec).job("both", 1, queue="q", cpu=1, memory="1Gi")
 
-    assert Desk(given).is_due("q", "both-0") is expected
+    assert Desk(given).is_within_deserved("q", "both-0") is expected
 
 
 BY_DUE: dict[str, tuple[dict[str, Any], int]] = {
@@ -230,18 +230,18 @@ def test_pods_that_may_go_beyond_the_minimum(what: str) -> None:
     for name in names:
         given.pod(name, "run", on="n1", cpu=1, memory="1Gi")
 
-    assert len(Desk(given).victims_by_due("try-0", *names)) == expected
+    assert len(Desk(given).victims_by_share("try-0", *names)) == expected
 
 
 def test_the_queue_above_must_keep_its_due_too() -> None:
     given = a_tree(y={"deserved": {"cpu": "2"}}, x2={"deserved": {"cpu": "1"}})
 
     assert Desk(given, tree=True).victims("try-x2-0", *ALL) == [*ALL]
-    assert Desk(given, tree=True).victims_by_due("try-x2-0", *ALL) == ["run-x1-0", "run-x1-1"]
+    assert Desk(given, tree=True).victims_by_share("try-x2-0", *ALL) == ["run-x1-0", "run-x1-1"]
 
 
 def test_the_queue_above_must_not_come_to_hold_more_than_its_due() -> None:
     given = a_tree(x={"deserved": {"cpu": "2"}}, x2={"deserved": {"cpu": "1"}})
 
-    assert Desk(given, tree=True).is_due("x2", "try-x2-0") is True
-    assert Desk(given, tree=True).victims_by_due("try-x2-0", *ALL) == ["run-x1-0", "run-x1-1"]
+    assert Desk(given, tree=True).is_within_deserved("x2", "try-x2-0") is True
+    assert Desk(given, tree=True).victims_by_share("try-x2-0", *ALL) == ["run-x1-0", "run-x1-1"]

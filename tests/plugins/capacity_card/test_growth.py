@@ -6,7 +6,7 @@ import pytest
 
 from bench import cards as world
 from bench import worlds
-from plugins.capacity_card.rules import CardRules
+from plugins.capacity_card.card_quotas import CardRules
 from tests.plugins.capacity_card.clusters import A, H, cards, rig
 from volsched.framework.engine.fast import FastEngine
 from volsched.model.changes import Deleted

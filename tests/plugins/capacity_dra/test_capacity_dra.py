@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from plugins.capacity_dra.device_quotas import DeviceQuotaRules
 from plugins.capacity_dra.report import DeviceReport
-from plugins.capacity_dra.rules import DeviceQuotaRules
 from plugins.capacity_dra.usage import ClaimUsage
 from tests.framework.dra.worlds import asking, claim, device, device_class, exactly, first_of, part
 from tests.plugins.predicates.test_devices import using
@@ -76,9 +76,7 @@ def report_of(rig: Rig) -> DeviceReport:
 
 
 def used(rig: Rig, queue: str) -> dict[str, int]:
-    quotas = quotas_of(rig)
-    quotas.usage.catch_up()
-    return {key.key: int(value) for key, value in quotas.usage.account(queue).used.items()}
+    return {key.key: int(value) for key, value in quotas_of(rig).usage.account(queue).used.items()}
 
 
 def _not_made(_: Any) -> Any:

@@ -23,7 +23,7 @@ MEANS = AverageDemand(8000.0, float(8 << 30), ((1, 20),), ((50, 12),))
 
 
 @pytest.mark.parametrize(
-    ("free", "cpu", "memory", "rests", "cause", "amount"),
+    ("free", "cpu", "memory", "remainders", "cause", "amount"),
     [
         (4000, 8000, 64, 0, "cpu", 3000),
         (4000, 64_000, 8, 0, "memory", 3000),
@@ -34,9 +34,9 @@ MEANS = AverageDemand(8000.0, float(8 << 30), ((1, 20),), ((50, 12),))
     ],
 )
 def test_each_free_card_counts_for_the_first_cause(
-    free: int, cpu: int, memory: int, rests: int, cause: str, amount: int
+    free: int, cpu: int, memory: int, remainders: int, cause: str, amount: int
 ) -> None:
-    row = (np.array([value]) for value in (8000, free, cpu, memory << 30, rests, free // 1000))
+    row = (np.array([value]) for value in (8000, free, cpu, memory << 30, remainders, free // 1000))
     line = Lines._make((*row, np.array([True])))
 
     assert line.losses(MEANS, is_scattered=False)[cause].tolist() == [amount]

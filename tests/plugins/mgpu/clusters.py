@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from plugins.mgpu.devices import CARD_IDS, CORE, MEMORY, POLICY
-from plugins.mgpu.ledger import CardLedger
 from plugins.mgpu.requests import MULTIPLE
 from plugins.mgpu.results import ASSUMED, INDEX
+from plugins.mgpu.usage import NodeCardUsage
 from tests.plugins.mgpu.cards import M, asks
 from volsched.model.changes import Deleted
 from volsched.model.plan import Bind
@@ -115,9 +115,9 @@ def lists(decision: CycleDecision, name: str) -> str | None:
     return None
 
 
-def ledger_of(rig: Rig) -> CardLedger:
+def ledger_of(rig: Rig) -> NodeCardUsage:
     """The ledger as it is."""
-    observers = [o for o in rig.cluster.observers if isinstance(o, CardLedger)]
+    observers = [o for o in rig.cluster.observers if isinstance(o, NodeCardUsage)]
     (found,) = observers
     return found
 

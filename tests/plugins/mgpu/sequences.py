@@ -7,8 +7,8 @@ import copy
 from hypothesis import strategies as st
 
 from plugins.mgpu.devices import FreeCard
-from plugins.mgpu.ledger import CardLedger, Requests
 from plugins.mgpu.results import INDEX
+from plugins.mgpu.usage import NodeCardUsage, Requests
 from tests.plugins.mgpu.cards import M, asks
 from tests.plugins.mgpu.clusters import NATIVE, Manifest, configuration, gone, node, pod
 from tests.properties.lives import Property, Reader, Scenario
@@ -143,8 +143,8 @@ class KeepsBooks(Property):
     of_every_reader = True
     scenario: Shift
 
-    def _ledger(self) -> CardLedger:
-        (found,) = [observer for observer in self.cluster.observers if isinstance(observer, CardLedger)]
+    def _ledger(self) -> NodeCardUsage:
+        (found,) = [observer for observer in self.cluster.observers if isinstance(observer, NodeCardUsage)]
         return found
 
     def before(self) -> None:
@@ -156,7 +156,7 @@ class KeepsBooks(Property):
             self.check()
 
     def end(self) -> None:
-        kept, anew = self._ledger(), CardLedger(self.cluster, Requests())
+        kept, anew = self._ledger(), NodeCardUsage(self.cluster, Requests())
         assert {n: account.state for n, account in kept.nodes.items()} == {
             n: account.state for n, account in anew.nodes.items()
         }

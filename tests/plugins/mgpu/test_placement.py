@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plugins.mgpu.devices import FreeCard, NodeCardState
-from plugins.mgpu.placement import ContainerRequest, PlacementSearch, alike, charged
+from plugins.mgpu.placement import CardPlacementSearch, ContainerRequest, alike, charged
 from plugins.mgpu.scoring import Strategy
 from tests.examples import at_least
 from tests.plugins.mgpu import exhaustive
@@ -18,7 +18,7 @@ PACK, SPREAD = Strategy(packs=True), Strategy(packs=False)
 
 
 def found(
-    search: PlacementSearch, cards: NodeCardState, wanted: tuple[ContainerRequest, ...]
+    search: CardPlacementSearch, cards: NodeCardState, wanted: tuple[ContainerRequest, ...]
 ) -> tuple[str | None, float | None]:
     """The lists and the score."""
     best = search.best(alike(cards), tuple(sorted(wanted)))
@@ -60,7 +60,7 @@ def test_known_placements(
     cards: str, memory: int, wanted: str, weight: int, packed: str | None, spread: str | None,
     score: float | None, spread_score: float | None,
 ) -> None:  # fmt: skip
-    pack, spreading = PlacementSearch(Strategy(True, weight)), PlacementSearch(Strategy(False, weight))
+    pack, spreading = CardPlacementSearch(Strategy(True, weight)), CardPlacementSearch(Strategy(False, weight))
 
     lists, value = found(pack, state(cards, memory), asks(wanted))
     spread_lists, spread_value = found(spreading, state(cards, memory), asks(wanted))
@@ -73,12 +73,12 @@ def test_known_placements(
 
 
 def test_a_full_node_of_cards_that_are_used_whole_scores_one() -> None:
-    assert found(PlacementSearch(PACK), state("2 idle"), asks("full2"))[1] == 1.0
-    assert found(PlacementSearch(PACK), state("50/2048/1", 4096), asks("50/2048"))[1] == 1.0
+    assert found(CardPlacementSearch(PACK), state("2 idle"), asks("full2"))[1] == 1.0
+    assert found(CardPlacementSearch(PACK), state("50/2048/1", 4096), asks("50/2048"))[1] == 1.0
 
 
 def test_instances_are_limited_per_unit_and_not_per_pod() -> None:
-    two = PlacementSearch(Strategy(most_instances=2))
+    two = CardPlacementSearch(Strategy(most_instances=2))
 
     assert found(two, state("3 idle"), asks("10/256 10/256 10/256"))[0] == "0 ; 0 ; 1"
     assert found(two, state("98/15000/2, idle"), asks("10/256"))[0] == "1"
@@ -86,12 +86,12 @@ def test_instances_are_limited_per_unit_and_not_per_pod() -> None:
 
 
 def test_a_card_without_memory_gives_itself_whole_and_nothing_else() -> None:
-    assert found(PlacementSearch(PACK), state("2 idle", 0), asks("full1")) == ("0", 0.5 * 0.2)
-    assert found(PlacementSearch(PACK), state("2 idle", 0), asks("10/256"))[0] is None
+    assert found(CardPlacementSearch(PACK), state("2 idle", 0), asks("full1")) == ("0", 0.5 * 0.2)
+    assert found(CardPlacementSearch(PACK), state("2 idle", 0), asks("10/256"))[0] is None
 
 
 def test_a_card_that_has_less_than_it_gave_away_takes_nothing() -> None:
-    assert found(PlacementSearch(PACK), state("-20/-1024/3, 50/1024/1"), asks("10/256"))[0] == "1"
+    assert found(CardPlacementSearch(PACK), state("-20/-1024/3, 50/1024/1"), asks("10/256"))[0] == "1"
 
 
 def test_memory_that_is_no_memory_of_a_card_is_counted_exactly() -> None:
@@ -100,17 +100,17 @@ def test_memory_that_is_no_memory_of_a_card_is_counted_exactly() -> None:
 
     one_mib_apart = NodeCardState(huge, (FreeCard(60, huge - 256, 1), FreeCard(60, huge - 257, 1)))
 
-    assert found(PlacementSearch(PACK), one_mib_apart, asks("10/256"))[0] == "1"
-    assert found(PlacementSearch(SPREAD), one_mib_apart, asks("10/256"))[0] == "0"
+    assert found(CardPlacementSearch(PACK), one_mib_apart, asks("10/256"))[0] == "1"
+    assert found(CardPlacementSearch(SPREAD), one_mib_apart, asks("10/256"))[0] == "0"
     assert (
-        found(PlacementSearch(SPREAD), NodeCardState(huge, (FreeCard(100, huge),) * 3), asks("30/256 2x30/257"))[0]
+        found(CardPlacementSearch(SPREAD), NodeCardState(huge, (FreeCard(100, huge),) * 3), asks("30/256 2x30/257"))[0]
         == "0 ; 1,2"
     )
 
 
 def test_a_node_of_more_cards_than_an_integer_has_bits() -> None:
-    assert found(PlacementSearch(SPREAD), state("70 idle"), asks("10/256 2x10/256"))[0] == "0 ; 1,2"
-    assert found(PlacementSearch(PACK), state("69 idle, 50/8192/1"), asks("10/256"))[0] == "69"
+    assert found(CardPlacementSearch(SPREAD), state("70 idle"), asks("10/256 2x10/256"))[0] == "0 ; 1,2"
+    assert found(CardPlacementSearch(PACK), state("69 idle, 50/8192/1"), asks("10/256"))[0] == "69"
 
 
 # -- equality with going through all choices ---------------------------------------------------------------------------
@@ -148,7 +148,7 @@ def test_the_search_finds_what_going_through_all_choices_finds(
         weight_of_core=strategy.weight_of_core,
         most_instances=strategy.most_instances,
     )
-    search = PlacementSearch(strategy)
+    search = CardPlacementSearch(strategy)
 
     best = search.best(alike(node), tuple(sorted(wanted)))
     placement = search.place(node, tuple(wanted))
@@ -166,8 +166,8 @@ def test_the_search_finds_what_going_through_all_choices_finds(
 def test_a_search_that_is_given_up_says_so_and_overdraws_no_card(
     cards: list[FreeCard], wanted: list[ContainerRequest], strategy: Strategy
 ) -> None:
-    node, search = NodeCardState(MEMORY, tuple(cards)), PlacementSearch(strategy, limit=0)
-    exact = PlacementSearch(strategy).best(alike(node), tuple(sorted(wanted)))
+    node, search = NodeCardState(MEMORY, tuple(cards)), CardPlacementSearch(strategy, limit=0)
+    exact = CardPlacementSearch(strategy).best(alike(node), tuple(sorted(wanted)))
 
     best = search.best(alike(node), tuple(sorted(wanted)))
     placement = search.place(node, tuple(wanted))
@@ -185,7 +185,7 @@ def test_a_search_that_is_given_up_says_so_and_overdraws_no_card(
 
 
 def test_nodes_with_cards_in_equal_states_share_one_search() -> None:
-    search = PlacementSearch(PACK)
+    search = CardPlacementSearch(PACK)
     one, other = state("70/11013/1, idle", T4), state("idle, 70/11013/1", T4)
 
     for _ in range(1000):
@@ -196,7 +196,7 @@ def test_nodes_with_cards_in_equal_states_share_one_search() -> None:
 
 
 def test_truncations_are_counted() -> None:
-    search = PlacementSearch(PACK, limit=0)
+    search = CardPlacementSearch(PACK, limit=0)
 
     search.best(alike(state("2 idle")), asks("30/4096"))
 
@@ -206,7 +206,7 @@ def test_truncations_are_counted() -> None:
 def test_sixteen_distinct_containers_of_eight_cards_are_beyond_the_limit_and_placed_all_the_same() -> None:
     wanted = tuple(ContainerRequest(8, 3 + number % 3, 256 + number) for number in range(16))
 
-    placement = PlacementSearch(SPREAD).place(state("16 idle"), wanted)
+    placement = CardPlacementSearch(SPREAD).place(state("16 idle"), wanted)
 
     assert placement.truncated
     assert placement.lists is not None

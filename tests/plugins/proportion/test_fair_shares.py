@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from plugins.proportion.plugin import LEAVE_DUE, ProportionPlugin
+from plugins.proportion.plugin import LEAVE_DESERVED, ProportionPlugin
 from plugins.proportion.quotas import NAME, ProportionQuotas
 from tests.actions.rigs import conf, decide, phases
 from tests.framework.stage import Stage
@@ -20,8 +20,8 @@ from volsched.testing.builders import ClusterBuilder, a_cluster
 class Desk:
     """One session with proportion alone."""
 
-    def __init__(self, given: ClusterBuilder, *, leaves_due: bool = False) -> None:
-        self.plugin = ProportionPlugin({LEAVE_DUE: leaves_due})
+    def __init__(self, given: ClusterBuilder, *, leaves_deserved: bool = False) -> None:
+        self.plugin = ProportionPlugin({LEAVE_DESERVED: leaves_deserved})
         self.stage = Stage(given, self.plugin.on_session_open)
 
     @property
@@ -276,7 +276,7 @@ def reclaimable(
     asks: dict[str, str] | None = None,
     victims: int | None = None,
     cpu: str = "1",
-    leaves_due: bool = False,
+    leaves_deserved: bool = False,
 ) -> int:
     """How many of the pods of q the task of r may take."""
     given = a_cluster().node("n1", cpu=10, memory="10Gi").queue("q").queue("r").group("run", "q", phase="Running")
@@ -284,7 +284,7 @@ def reclaimable(
     for index in range(held):
         given.pod(f"run-{index}", "run", on="n1", cpu=cpu)
     given.job("try", 1, queue="r", **({"cpu": "1"} if asks is None else asks)).job("fill", 20, queue="r", cpu=1)
-    desk = Desk(given, leaves_due=leaves_due)
+    desk = Desk(given, leaves_deserved=leaves_deserved)
     names = [f"run-{index}" for index in range(held if victims is None else victims)]
     chosen = desk.shares.reclaimable(desk.stage.task("try-0"), [desk.stage.task(name) for name in names])
     assert [task.name for task in chosen] == names[: len(chosen)]
@@ -296,8 +296,8 @@ RECLAIMABLE: dict[str, tuple[dict[str, Any], int]] = {
     "nobody of a queue at its due": ({"held": 5}, 0),
     "as many as bring it down to its due": ({"held": 8}, 3),
     "the last may take it below, as with Volcano": ({"held": 4, "cpu": "1600m"}, 1),
-    "or not, where that is said": ({"held": 4, "cpu": "1600m", "leaves_due": True}, 0),
-    "down to its due": ({"held": 8, "leaves_due": True}, 3),
+    "or not, where that is said": ({"held": 4, "cpu": "1600m", "leaves_deserved": True}, 0),
+    "down to its due": ({"held": 8, "leaves_deserved": True}, 3),
     "nobody for what the queue does not hold": ({"held": 8, "asks": {"memory": "1Gi"}}, 0),
     "whoever asks for nothing may take from whom is above": ({"held": 8, "asks": {}}, 3),
 }

@@ -29,11 +29,11 @@ def profile_of(config: str | None, inventory: Inventory) -> Profile:
     check_rivals(inventory)
     try:
         text, source = inventory.chosen_configuration(), inventory.configuration_source
-        return _told(text, source) if text is not None else _told(DEFAULT_CONFIGURATION, _BUILT_IN)
+        return _profile(text, source) if text is not None else _profile(DEFAULT_CONFIGURATION, _BUILT_IN)
     except (InputError, ConfigError) as error:
         fault = first_fault(error, inventory.configuration_source)
         report(f"{fault}; --config FILE names another; {BUILT_IN_COUNTS}", "warning")
-        return _told(DEFAULT_CONFIGURATION, _BUILT_IN)
+        return _profile(DEFAULT_CONFIGURATION, _BUILT_IN)
 
 
 def check_rivals(inventory: Inventory) -> None:
@@ -49,12 +49,12 @@ def first_fault(error: InputError | ConfigError, source: str) -> str:
 
 def _named(path: str) -> Profile:
     try:
-        return _told(read_text(path), path)
+        return _profile(read_text(path), path)
     except (InputError, ConfigError) as error:
         refuse(error, path)
 
 
-def _told(text: str, source: str) -> Profile:
+def _profile(text: str, source: str) -> Profile:
     """Return a configuration with its actions and plugins made, after the warnings about it."""
     profile, warnings = registry.load_profile(text)
     for warning in warnings:

@@ -74,7 +74,7 @@ def described(seen: Look, about: About, problems: Mapping[str, Sequence[str]]) -
         name: {
             **_queue(usage.queues[name]),
             "allowedNamespaces": [_rule(level, rule) for level, rule in _rules(usage, name)] or None,
-            "jobs": {job.name: _job(seen, job) for job in usage.queues[name].jobs},
+            "jobs": {job.name: _job_row(seen, job) for job in usage.queues[name].jobs},
             "problems": list(problems[name]),
         }
         for name in problems
@@ -105,7 +105,7 @@ def _card(use: CardUse) -> Json:
 def _queue(use: QueueUse) -> Json:
     others = {name: _dimension(name, dimension) for name, dimension in use.others.items()}
     return {
-        "state": use.queue.spec.state or "Open",
+        "state": use.queue.spec.reported_state or "Open",
         "parent": use.queue.spec.parent,
         CPU: _dimension(CPU, use.cpu),
         MEMORY: _dimension(MEMORY, use.memory),
@@ -131,7 +131,7 @@ def _value(resource: str, amount: int | None) -> str | int | None:
     return format_amount(resource, amount) if resource else whole(amount)
 
 
-def _job(seen: Look, job: JobUse) -> Json:
+def _job_row(seen: Look, job: JobUse) -> Json:
     by_card = seen.usage.by_card
     return {
         "workload": _workload(seen, job).name,
@@ -171,7 +171,7 @@ def page(seen: Look, name: str, problems: Sequence[str], width: int) -> str:
     use = seen.usage.queues[name]
     head = [
         f"Name:    {name}",
-        f"State:   {use.queue.spec.state or 'Open'}",
+        f"State:   {use.queue.spec.reported_state or 'Open'}",
         f"Parent:  {use.queue.spec.parent or _NONE}",
     ]
     parts = [
@@ -208,7 +208,7 @@ def _queue_rows(usage: Usage) -> Iterator[Row]:
     figures = _figures(usage.queues.values())
     yield "QUEUE", "STATE", "RESOURCE", *map(str.upper, figures)
     for name, use in usage.queues.items():
-        state = use.queue.spec.state or "Open"
+        state = use.queue.spec.reported_state or "Open"
         rows = list(_lines(use, figures)) or [(_NONE,) * (1 + len(figures))]
         yield from ((name, state, *row) for row in rows)
 

@@ -38,7 +38,7 @@ class Flag:
     most: int = LARGEST_PORT
 
     def parse(self, text: str) -> Value:
-        """Return the value; a ValueError states what is wrong with it."""
+        """Return the value. A ValueError states what is wrong with it."""
         if isinstance(self.default, bool):
             if text not in _BOOLEANS:
                 raise ValueError(f"--{self.name} must be true or false, not {shortened(text)!r}")
@@ -72,7 +72,7 @@ class Values:
 
 
 def read(flags: Sequence[Flag], arguments: Sequence[str]) -> Values:
-    """Return the flags in arguments; an unreadable one counts as absent, and is among the problems."""
+    """Return the flags in arguments. An unreadable one counts as absent, and is among the problems."""
     known = {flag.name: flag for flag in flags}
     values = {flag.name: flag.default for flag in flags}
     given: set[str] = set()

@@ -145,7 +145,7 @@ def task_of(job: api.Job, name: str) -> api.TaskSpec | None:
 
 
 def named_task(setting: Setting, flag: str) -> api.TaskSpec:
-    """Return the task that a flag names; a Job that lacks it has a fault (`missing_tasks`) and is not run."""
+    """Return the task that a flag names. A Job that lacks it has a fault (`missing_tasks`) and is not run."""
     return setting.tasks[setting.flags.text(flag)]
 
 

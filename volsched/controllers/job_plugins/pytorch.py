@@ -63,7 +63,7 @@ def _adds(setting: Setting, task: api.TaskSpec) -> int:
 
 
 def _world(setting: Setting) -> int:
-    """Return how many pods take part; other tasks of the Job do not."""
+    """Return how many pods take part. Other tasks of the Job do not."""
     roles = {setting.flags.text(_MASTER), setting.flags.text(_WORKER)}
     return sum(task.replicas for task in setting.job.spec.tasks if task.name in roles)
 
@@ -75,7 +75,7 @@ def _rank(setting: Setting, member: jobs.WantedPod, master: api.TaskSpec) -> int
 
 
 def _let_wait(setting: Setting, spec: Json, address: str) -> None:
-    """Have a pod wait until its master listens; it fails after that time, and the Job's policies apply."""
+    """Have a pod wait until its master listens. It fails after that time, and the Job's policies apply."""
     before = list(spec.get("initContainers") or ())
     if any(container.get("name") == _WAITER for container in before):
         return

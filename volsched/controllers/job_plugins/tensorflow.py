@@ -42,7 +42,7 @@ def _is_alone(job: api.Job) -> bool:
 
 
 def _config(setting: Setting, member: jobs.WantedPod) -> str:
-    """Return the variables of one pod; the part for all pods is made once, as it grows with their number."""
+    """Return the variables of one pod. The part for all pods is made once, as it grows with their number."""
     cluster = setting.once("cluster", lambda: _text(_cluster(setting)))
     roles = setting.once("own", lambda: {task.name: role for role, task in reversed(_roles(setting).items())})
     own = {"type": roles.get(member.task.name, member.task.name), "index": member.number}

@@ -35,7 +35,7 @@ _INDEXED: Final = (api.Pod, api.PersistentVolumeClaim, dra.ResourceClaim)
 
 
 def anonymised(known: ClusterSnapshot) -> tuple[ClusterSnapshot, Names]:
-    """Return the cluster under other names, and which they are; raises ConfigError."""
+    """Return the cluster under other names, and which they are. Raises ConfigError."""
     objects = settled(_whole(found) for found in known.objects if not isinstance(found, api.ConfigMap))
     words = Words()
     indexed = {found.metadata.name for found in objects if isinstance(found, _INDEXED)}
@@ -47,7 +47,7 @@ def anonymised(known: ClusterSnapshot) -> tuple[ClusterSnapshot, Names]:
 
 
 class _Anonymiser:
-    """Goes through a cluster; all texts go through ``names``."""
+    """Goes through a cluster. All texts go through ``names``."""
 
     def __init__(self, known: ClusterSnapshot, objects: list[api.ApiObject], names: Names) -> None:
         self._known = known

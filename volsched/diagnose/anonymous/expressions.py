@@ -60,7 +60,7 @@ class Expressions:
             return f'device.attributes["{DOMAIN}"].{self._question(expression)}'
 
     def answers(self, device: DeviceId) -> dict[str, dra.DeviceAttribute]:
-        """Return the attributes that a device gets; complete once all expressions have been given."""
+        """Return the attributes that a device gets. Complete once all expressions have been given."""
         return self._answers.get(device, {})
 
     # -- comparisons ---------------------------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ class Expressions:
     # -- answers -------------------------------------------------------------------------------------------------------
 
     def _question(self, expression: str) -> str:
-        """Return the name of the attribute with the results of an expression; they are computed once."""
+        """Return the name of the attribute with the results of an expression. They are computed once."""
         name = f"selector{self._asked.setdefault(expression, len(self._asked) + 1)}"
         selector, reads = compiled(expression), reads_of(expression)
         known: dict[object, bool | str] = {}

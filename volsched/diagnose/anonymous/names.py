@@ -21,7 +21,7 @@ from volsched.model.selectors import int64
 from volsched.model.volumes import BETWEEN_ZONES, ZONE_LABELS
 
 _INDEX: Final = re.compile(r"(.+?)((?:-volume)?-[0-9]+)", re.DOTALL)
-"""A name with a number at its end; claims that a Volcano Job's pods share end like ``-volume-0``."""
+"""A name with a number at its end. Claims that a Volcano Job's pods share end like ``-volume-0``."""
 
 _OF_QUOTAS: Final = ("requests.", "limits.", "count/")
 _OF_WORDS: Final = frozenset(

@@ -54,7 +54,7 @@ _OF_NATIVE: Final = frozenset(
         *("resourceClaims", "disruptionMode", "single", "all", "preemptionPolicy", "parentCompositePodGroupName"),
     }
 )  # fmt: skip
-"""Members of specs of scheduling.k8s.io's PodGroups in any version; all others are refused, and still are."""
+"""Members of specs of scheduling.k8s.io's PodGroups in any version. All others are refused, and still are."""
 
 
 class Objects:
@@ -150,7 +150,7 @@ class Objects:
         return value
 
     def time(self, value: str) -> str:
-        """Return a time; one that cannot be read cannot be read afterwards."""
+        """Return a time. One that cannot be read cannot be read afterwards."""
         try:
             datetime.fromisoformat(value)
         except ValueError:
@@ -215,7 +215,7 @@ class Objects:
                 yield key, self._names.name(text)
 
     def job_plugins(self, value: Mapping[str, Any]) -> Any:
-        """Plugins of a Volcano Job; their arguments decide nothing about where pods go."""
+        """Plugins of a Volcano Job. Their arguments decide nothing about where pods go."""
         return {self._names.word(name): None if found is None else () for name, found in value.items()}
 
     def expression(self, value: str) -> str:
@@ -236,7 +236,7 @@ class Objects:
         )
 
     def condition(self, found: api.Condition) -> api.Condition:
-        """Return a condition; a message stays from which something is read again."""
+        """Return a condition. A message stays from which something is read again."""
         message = notes.message(self._names, PodGroupCondition(found.type, found.status, found.reason, found.message))
         return msgspec.structs.replace(found, message=message)
 
@@ -284,7 +284,7 @@ class Objects:
     # -- specs of resource.k8s.io -------------------------------------------------------------------------------------
 
     def device_object(self, found: Any) -> Any:
-        """Return an object whose spec is read late; a spec that is not understood stays so."""
+        """Return an object whose spec is read late. A spec that is not understood stays so."""
         try:
             parsed = dra.parsed(found.spec, _SPECS[type(found)])
         except FieldError:

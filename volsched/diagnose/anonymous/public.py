@@ -72,7 +72,7 @@ DOMAINS: Final = frozenset(
         *("vke.volcengine.com", "machine.cluster.vke.volcengine.com", "cambricon.com", "hygon.com"),
     }
 )  # fmt: skip
-"""Public domains and groups of the API; the name behind one may be private."""
+"""Public domains and groups of the API. The name behind one may be private."""
 
 _NODE_TAINTS: Final = (
     *("not-ready", "unreachable", "unschedulable", "memory-pressure", "disk-pressure", "pid-pressure"),

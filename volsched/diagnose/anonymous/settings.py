@@ -30,7 +30,7 @@ _NO_RESOURCE: Final = "^-$"
 
 
 class Settings:
-    """Gives configurations other names; ``other_selector`` does so for selectors of labels."""
+    """Gives configurations other names. ``other_selector`` does so for selectors of labels."""
 
     def __init__(self, names: Names, other_selector: Callable[[api.LabelSelector], api.LabelSelector]) -> None:
         self._names = names
@@ -50,7 +50,7 @@ class Settings:
         return yaml.safe_dump({name: value for name, value in found.items() if value}, sort_keys=False)
 
     def _entry(self, entry: Mapping[str, Json], schema_of: Callable[[str], Schema | None]) -> Json:
-        """Return a plugin or an action with its arguments; its name has to stay, or it could not be loaded."""
+        """Return a plugin or an action with its arguments. Its name has to stay, or it could not be loaded."""
         if not entry.get("arguments"):
             return entry
         schema = schema_of(entry["name"]) or ()

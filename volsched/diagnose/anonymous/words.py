@@ -36,7 +36,7 @@ Keeps = Callable[[str], bool]
 
 
 class Piece(NamedTuple):
-    """A part of a text; ``stays`` whether it may be read afterwards as it is."""
+    """A part of a text. ``stays`` whether it may be read afterwards as it is."""
 
     text: str
     stays: bool
@@ -48,7 +48,7 @@ def nothing(_: str) -> bool:
 
 
 def pieces(text: str, keeps: Keeps = nothing) -> Iterator[Piece]:
-    """Yield the parts of a text; ``keeps`` tells which words stay."""
+    """Yield the parts of a text. ``keeps`` tells which words stay."""
     for match in _PIECE.finditer(text):
         part, kind = match.group(), match.lastgroup
         yield Piece(part, kind == "between" or (kind == "word" and keeps(part)))
@@ -72,7 +72,7 @@ class Words:
         return text
 
     def keep(self, text: str) -> str:
-        """Return a text that stays; others are placed beside its words."""
+        """Return a text that stays. Others are placed beside its words."""
         if self._others is None:
             self._fixed.update(part.text for part in pieces(text))
         return text

@@ -18,7 +18,7 @@ from volsched.model.verdict import Scope, Step, Verdict
 ADMISSION_EXPIRED: Final = "AdmissionExpired"
 
 PAUSE_SECONDS: Final = 60.0
-"""A PodGroup whose admission ended is not admitted again before that; its controller may be trying."""
+"""A PodGroup whose admission ended is not admitted again before that. Its controller may be trying."""
 
 
 @dataclass(slots=True)
@@ -60,7 +60,7 @@ class Admissions:
                 known.pods = count
 
     def take_expired(self, jobs: Mapping[str, JobInfo], now: float) -> Iterator[JobInfo]:
-        """Return the jobs whose time is over; their admission ends with that."""
+        """Return the jobs whose time is over. Their admission ends with that."""
         while (first := next(iter(self._lacking), None)) is not None:
             if now - self._lacking[first].since < self.timeout:
                 return
@@ -70,7 +70,7 @@ class Admissions:
                 self._ended[first] = job.spec.group_uid, now
                 yield job
 
-    def keep(self, jobs: Mapping[str, JobInfo]) -> None:
+    def forget_gone(self, jobs: Mapping[str, JobInfo]) -> None:
         """Forget what is no more."""
         for key in [key for key in self._ended if key not in jobs]:
             del self._ended[key]
@@ -88,7 +88,7 @@ class Admissions:
         return now < self.turn(job) + PAUSE_SECONDS
 
     def wake_at(self, now: float) -> float | None:
-        """Return when the next admission or pause ends (seconds since the epoch); None without any."""
+        """Return when the next admission or pause ends (seconds since the epoch), or None without any."""
         first = next(iter(self._lacking.values()), None)
         due = [first.since + self.timeout] if first is not None and self.timeout < math.inf else []
         due += [ended + PAUSE_SECONDS for _, ended in self._ended.values() if now < ended + PAUSE_SECONDS]

@@ -33,7 +33,7 @@ class CardSource(Protocol):
         """Return what the pods of a template want, none when they want no such card."""
 
     def free(self, node: NodeInfo) -> tuple[int, ...]:
-        """Return the percent that is free of each card, ascending; nothing where that is not known."""
+        """Return the percent that is free of each card, ascending. Nothing where that is not known."""
 
 
 class CardParts(Sources[CardSource]):

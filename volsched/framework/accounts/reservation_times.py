@@ -33,7 +33,7 @@ class ReservationTimes:
         return len(self._since)
 
     def follow(self, job: JobInfo, now: float) -> None:
-        """Note a job that changed; a time of admission in the future counts as now."""
+        """Note a job that changed. A time of admission in the future counts as now."""
         if self.timeout == math.inf or job.phase != INQUEUE or job.ready_count >= max(1, job.spec.min_available):
             if self._since.pop(job.key, None) is not None:
                 job.admitted_at = 0.0
@@ -64,8 +64,8 @@ class ReservationTimes:
             heapq.heappop(self._order)
         return self._order[0][0] + self.timeout if self._order else None
 
-    def keep(self, jobs: Mapping[str, JobInfo]) -> None:
-        """Forget jobs that are no more."""
+    def forget_gone(self, jobs: Mapping[str, JobInfo]) -> None:
+        """Forget all jobs but these."""
         if len(self._since) > len(jobs):
             self._since = {key: since for key, since in self._since.items() if key in jobs}
 

@@ -1,1 +1,1 @@
-"""The views of nodes that callbacks get: one node at a time, or NumPy columns of all nodes."""
+"""Views of nodes for callbacks: single nodes, or NumPy columns of all nodes."""

@@ -18,7 +18,7 @@ from volsched.model.selectors import DOES_NOT_EXIST, EXISTS, IN, NOT_IN, NodeSel
 
 
 def selects(selector: NodeSelector, node: NodeInfo | NodePropertiesView) -> bool:
-    """True if the selector matches a node; reads the node's name only if the selector names nodes."""
+    """True if the selector matches a node. Reads the node's name only if the selector names nodes."""
     names = any(term.names or term.not_names for term in selector.terms or ())
     return selector.matches(node.name if names else "", node.labels)
 

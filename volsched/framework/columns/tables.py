@@ -24,7 +24,7 @@ Ids = npt.NDArray[np.int32]
 
 
 class NodeColumns:
-    """(resource x node) amounts in project units; the second index is ``NodeInfo.row``."""
+    """(resource x node) amounts in project units. The second index is ``NodeInfo.row``."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -52,7 +52,7 @@ class NodeColumns:
         self._settled = not cluster.node_cache.with_terminating_pods
 
     def refresh_allocatable(self) -> None:
-        """Refresh the allocatable amounts, for callers that read only these; used amounts may be older."""
+        """Refresh the allocatable amounts, for callers that read only these. Used amounts may be older."""
         cluster = self.cluster
         offered = self._layout == cluster.clocks.layout_generation and self._width == len(cluster.columns)
         if not offered or self._properties_position != cluster.node_cache.properties_log.end:
@@ -164,7 +164,7 @@ class ChangedNodes:
         self._position = 0
 
     def take(self) -> list[int] | None:
-        """Return the rows that changed since this was last asked, each once; None when all may have."""
+        """Return the rows that changed since this was last asked, each once, or None when all may have."""
         log, layout = self._cluster.node_cache.properties_log, self._cluster.clocks.layout_generation
         changed = log.since(self._position) if self._layout == layout else None
         self._position, self._layout = log.end, layout

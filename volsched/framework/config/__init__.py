@@ -1,1 +1,1 @@
-"""From the text of a configuration to values: which actions and plugins run, with which arguments."""
+"""Reads the text of a configuration: actions, plugins and their arguments."""

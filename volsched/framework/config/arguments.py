@@ -99,7 +99,7 @@ class Argument:
         return key == self.key
 
     def parse(self, value: object) -> Any:
-        """Return the value in this argument's type; a ValueError states what is wrong with it."""
+        """Return the value in this argument's type. A ValueError states what is wrong with it."""
         parsed = None if self.bare and isinstance(value, str) else _PARSERS[self.type](value)
         if parsed is None:
             raise ValueError(f"must be {_WANTED[self.type]}{self._of_fields()}, not {describe(value)}")
@@ -201,7 +201,7 @@ def check(owner: str, schema: Schema, given: Mapping[str, object], together: Che
 def values_of(
     owner: str, schema: Schema, given: Mapping[str, object], together: CheckFn | None = None
 ) -> dict[str, Any]:
-    """Return every argument's value; the first error is a ConfigError."""
+    """Return every argument's value. The first error is a ConfigError."""
     checked = check(owner, schema, given, together)
     for problem in checked.problems:
         if problem.severity == "error":
@@ -293,7 +293,8 @@ def _float(value: object) -> float | None:
     return float(value)
 
 
-def _str(value: object) -> str | None:
+def _string_or_none(value: object) -> str | None:
+    """Return a string, or None for any other type."""
     return value if isinstance(value, str) else None
 
 
@@ -388,7 +389,7 @@ _PARSERS = {
     "bool": _bool,
     "int": _int,
     "float": _float,
-    "str": _str,
+    "str": _string_or_none,
     "names": _names,
     "quantity": _quantity,
     "percentage": _percentage,

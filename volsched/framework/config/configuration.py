@@ -63,7 +63,7 @@ FORMER_SWITCHES: Final[Mapping[str, str]] = dict.fromkeys(
 
 @dataclass(frozen=True, slots=True)
 class PluginOption:
-    """One plugin of a tier; ``arguments`` are complete, ``given`` are the keys of those that were not left out."""
+    """One plugin of a tier. ``arguments`` are complete, ``given`` are the keys of those that were not left out."""
 
     name: str
     switches: Mapping[str, bool] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class PluginOption:
     given: frozenset[str] = frozenset()
 
     def allows(self, switch: str) -> bool:
-        """True if a switch is on; an absent switch has its default."""
+        """True if a switch is on. An absent switch has its default."""
         return self.switches.get(switch, SWITCHES[switch])
 
 
@@ -84,7 +84,7 @@ class Configuration:
     action_arguments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def arguments_of(self, plugin: str) -> Mapping[str, Any] | None:
-        """Return the arguments of a plugin; None when it is not configured."""
+        """Return the arguments of a plugin, or None when it is not configured."""
         options = (option for tier in self.tiers for option in tier)
         return next((option.arguments for option in options if option.name == plugin), None)
 

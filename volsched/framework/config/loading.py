@@ -136,7 +136,7 @@ class PluginCatalogue(Protocol):
         """Return all names that can be used."""
 
     def schema(self, name: str) -> Schema | None:
-        """Return the schema for a name; None if there is none; ConfigError if it is broken."""
+        """Return the schema for a name, or None if there is none. Raises ConfigError if it is broken."""
 
     def check(self, name: str) -> CheckFn | None:
         """Return what judges the arguments of the one of this name together, None when nothing does."""
@@ -157,7 +157,7 @@ class Loaded:
 
 
 def load(text: str, plugins: PluginCatalogue, actions: PluginCatalogue) -> Loaded:
-    """Return the configuration in a text, a bare file or a ConfigMap manifest; raises ConfigurationError.
+    """Return the configuration in a text, a bare file or a ConfigMap manifest. Raises ConfigurationError.
 
     Arguments are checked and complete, with defaults.
     """
@@ -190,7 +190,7 @@ def plain(text: str) -> Any:
 
 
 def find_in_data(data: Mapping[str, str]) -> str | None:
-    """Return the key of a ConfigMap's data that holds a scheduler configuration; None if there is none.
+    """Return the key of a ConfigMap's data that holds a scheduler configuration, or None if there is none.
 
     A key with a usual name holds one; any other key does if its text has ``actions`` or ``tiers`` at the top. Of
     several, the one that ends in ``.conf`` counts; if that leaves a choice, ConfigError.
@@ -219,7 +219,7 @@ def is_of_another_program(text: str) -> bool:
 
 
 def _root_with_names(text: str) -> yaml.Node | None:
-    """Return the root of a text that may have actions or tiers; None for others and if it cannot be read."""
+    """Return the root of a text that may have actions or tiers, or None for others and if it cannot be read."""
     if len(text) > LONGEST_TEXT or ("actions" not in text and "tiers" not in text):
         return None
     try:
@@ -500,7 +500,7 @@ class _ConfigReader:
         """Return the switches of a plugin; one without a value counts as absent, as in Volcano."""
         switches = {}
         for name, (key, node) in entries.items():
-            if name in _ENTRY_KEYS or self._is_unknown_switch(name, entries, path) or _is_null(node):
+            if name in _ENTRY_KEYS or self._reports_unknown_switch(name, entries, path) or _is_null(node):
                 continue
             value = self._value(node, f"{path}.{name}")
             on = {"true": True, "false": False}.get(value.strip().lower()) if isinstance(value, str) else value
@@ -514,7 +514,8 @@ class _ConfigReader:
                 self._note_unused("switches", name, f"{path}.{name}", key, why)
         return switches
 
-    def _is_unknown_switch(self, name: str, entries: _Entries, path: str) -> bool:
+    def _reports_unknown_switch(self, name: str, entries: _Entries, path: str) -> bool:
+        """Report a switch that does not exist; True if it was reported."""
         if name in SWITCHES or name in FORMER_SWITCHES:
             return False
         known = [word for word in (*_ENTRY_KEYS, *SWITCHES) if word not in entries]
@@ -609,7 +610,7 @@ class _ConfigReader:
     # -- YAML
 
     def _entries(self, node: yaml.Node, path: str) -> _Entries:
-        """Return the entries of a mapping with the node of each key and value; the first of two equal keys counts."""
+        """Return the entries of a mapping with the node of each key and value. The first of two equal keys counts."""
         if not isinstance(node, yaml.MappingNode):
             self._problems.at("WrongType", path, node, f"must be a mapping, not {_shape(node)}")
             return {}
@@ -643,7 +644,7 @@ class _ConfigReader:
         return None
 
     def _value(self, node: yaml.Node, path: str, otherwise: object = None) -> Any:
-        """Return the plain value of a node; ``otherwise`` with a problem when it is none."""
+        """Return the plain value of a node. ``otherwise`` with a problem when it is none."""
         try:
             return _plain(node, self._constructor, count(1), _MOST_PARTS)
         except _SaidTwice as twice:
@@ -659,7 +660,7 @@ class _ConfigReader:
 
 
 def _plain(node: yaml.Node, constructor: _ConfigLoader, parts: Iterator[int], most: float = math.inf) -> Any:
-    """Return the plain value of a node of at most so many parts; ``_SaidTwice`` where a mapping has a key twice."""
+    """Return the plain value of a node of at most so many parts. ``_SaidTwice`` where a mapping has a key twice."""
     if next(parts) > most:
         raise RecursionError
     if isinstance(node, yaml.SequenceNode):
@@ -746,7 +747,7 @@ def _excluded_by(name: str, catalogue: PluginCatalogue) -> Sequence[str]:
 
 
 def _node_at(entry: tuple[yaml.Node, yaml.Node], at: Place) -> yaml.Node:
-    """Return the node at a place inside the value of an entry; the key of the entry for the entry as a whole."""
+    """Return the YAML node at a path inside an entry's value; the entry's key for an empty path."""
     found, node = entry
     for part in at:
         if isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):

@@ -17,7 +17,7 @@ from volsched.framework.config.configuration import Configuration, PluginOption
 def settle(
     configuration: Configuration, inner: str, outer: str, schema: Schema, *, along: bool = False
 ) -> Configuration:
-    """Move the inner plugin's arguments to where they belong; ``schema`` is the inner one's."""
+    """Move the inner plugin's arguments to where they belong. ``schema`` is the inner one's."""
     options = {option.name: option for tier in configuration.tiers for option in tier}
     if outer not in options:
         return configuration

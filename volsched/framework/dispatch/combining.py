@@ -1,4 +1,4 @@
-"""Combinations of the answers of several plugins; ``ruleset.py`` asks the other rules one after the other.
+"""Combinations of the answers of several plugins. ``ruleset.py`` asks the other rules one after the other.
 
 Tiers and plugins are asked in the order of the configuration. The rules are those of Volcano's session, with the one
 decision of ours that is marked.
@@ -38,16 +38,16 @@ def first_refusal(fns: Iterable[Callable[[S], Verdict | None]], subject: S) -> V
     return None
 
 
-def vote(fns: Tiered[JobVoteFn], job: JobInfo, *, tell_all: bool = False) -> tuple[bool, Verdict | None]:
+def vote(fns: Tiered[JobVoteFn], job: JobInfo, *, list_all: bool = False) -> tuple[bool, Verdict | None]:
     """Vote: a reject ends the vote, a permit ends it with its tier; without a vote: permitted.
 
-    With ``tell_all`` the first refusal also lists the refusals of later plugins, so that users see everything at once.
+    With ``list_all`` the first refusal also lists the refusals of later plugins, so that users see everything at once.
     """
     rejects: list[Ballot] = []
     for ballot in _cast(fns, job):
         if ballot.vote is Vote.REJECT:
             rejects.append(ballot)
-            if not tell_all:
+            if not list_all:
                 break
     return not rejects, _notify_all([ballot.verdict for ballot in rejects if ballot.verdict is not None])
 
@@ -84,7 +84,7 @@ def first_tier_and(fns: Tiered[JobStarvingFn], job: JobInfo) -> bool:
 
 
 def victims(fns: Tiered[VictimsFn], task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
-    """Intersect the answers inside a tier; the first tier with a non-empty intersection decides.
+    """Intersect the answers inside a tier. The first tier with a non-empty intersection decides.
 
     An abstention (None) is skipped. *Ours*: an empty intersection stays empty in its tier, where upstream lets the next
     plugin start it again.
@@ -105,7 +105,7 @@ def victims(fns: Tiered[VictimsFn], task: TaskInfo, candidates: Sequence[TaskInf
 
 
 def victims_for_all(fns: Tiered[VictimsFn], task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
-    """Return the candidates in every answer, of all tiers; each plugin is asked about those that remain."""
+    """Return the candidates in every answer, of all tiers. Each plugin is asked about those that remain."""
     chosen = list(candidates)
     for _, fn in fns:
         answer = fn(task, chosen) if chosen else ()
@@ -141,13 +141,13 @@ class ElasticQuota(Protocol):
         """Return how much a victim holds of what a task could use."""
 
     def holders(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> Sequence[TaskInfo] | None:
-        """Return the candidates that hold anything that a task could use; None when the rule is not for it."""
+        """Return the candidates that hold anything that a task could use, or None when the rule is not for it."""
 
     def spares(self, task: TaskInfo, victim: TaskInfo) -> bool:
         """True if a victim of other plugins is spared: what it holds of this dimension is not reclaimable."""
 
     def victims(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> Sequence[TaskInfo] | None:
-        """Return the candidates each of which may be evicted alone; None if the rule does not apply to the task."""
+        """Return the candidates each of which may be evicted alone, or None if the rule does not apply to the task."""
 
 
 class ElasticQuotas:
@@ -191,7 +191,7 @@ class ElasticQuotas:
         return chosen
 
     def preemptable(self, task: TaskInfo, chosen: list[TaskInfo]) -> list[TaskInfo]:
-        """Strike off those who hold nothing of what a task wants."""
+        """Drop candidates that hold nothing of what a task requests."""
         for quota in self._preempting:
             chosen = _named(quota.holders(task, chosen), chosen)
         return chosen

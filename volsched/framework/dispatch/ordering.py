@@ -170,7 +170,7 @@ class _Node:
         self._heap: list[tuple[Any, QueueLevel]] = []
 
     def put(self, level: QueueLevel, key: Any) -> None:
-        """Put a level in its place; what is left of an earlier one does not count."""
+        """Put a level in its place. What is left of an earlier one does not count."""
         if level not in self._keys or self._keys[level] != key:
             self._keys[level] = key
             heapq.heappush(self._heap, (key, level))

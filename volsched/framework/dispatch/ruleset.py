@@ -7,21 +7,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from functools import cmp_to_key
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from volsched.framework.accounts.gangs import unit_of
 from volsched.framework.answers import is_protected
 from volsched.framework.callbacks import HeadroomFn, JobKeyFn, TaskEvents
 from volsched.framework.dispatch import combining as dispatch
 from volsched.framework.dispatch.combining import ElasticQuotas
+from volsched.framework.dispatch.one_at_a_time import OneAtATime
 from volsched.framework.dispatch.ordering import Heap, TreeHeap, in_order, job_key, queue_key, reverse
-from volsched.framework.dispatch.steps import Steps
+from volsched.framework.eviction_units import unit_of
 from volsched.framework.rules import (
     Allocatable,
     BatchNodeOrder,
     BestNode,
     DeviceLimits,
-    Due,
     EventHandler,
     JobEnqueueable,
     JobEnqueued,
@@ -38,14 +37,16 @@ from volsched.framework.rules import (
     PrePredicate,
     Protected,
     QueueOrder,
-    Quota,
+    QuotaCallbacks,
     Reclaimable,
     Rule,
     TaskOrder,
     VictimQueueOrder,
     Wake,
+    WithinDeserved,
 )
 from volsched.model.cluster import Cluster
+from volsched.model.former import renamed_attributes
 from volsched.model.job import JobInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
@@ -57,30 +58,33 @@ from volsched.model.verdict import Verdict
 class Ruleset:
     """Rules by kind, in the order of registration.
 
-    ``of`` has the callbacks of each kind, with the tier or the plugin where that counts. ``steps`` decides which equal
-    tasks are placed in one step.
+    ``of`` has the callbacks of each kind, with the tier or the plugin where that counts. ``one_at_a_time`` decides
+    whether equal tasks may be placed in one step.
     """
 
     def __init__(self, cluster: Cluster) -> None:
         self.of: defaultdict[type[Rule], list[Any]] = defaultdict(list)
         self.nodes = NodeCallbacks(self.of[Predicate], self.of[NodeOrder], self.of[BatchNodeOrder], self.of[BestNode])
         self.elastic = ElasticQuotas()
-        self.quotas: list[Quota] = self.of[Allocatable]
+        self.quotas: list[QuotaCallbacks] = self.of[Allocatable]
         self.headrooms: list[HeadroomFn] = []
-        self._limits: list[Quota] = []
+        self._limits: list[QuotaCallbacks] = []
         self._limit_headrooms: list[HeadroomFn] = []
-        self.steps = Steps()
+        self.one_at_a_time = OneAtATime()
         self._cluster = cluster
         self._ready = self.of[JobReady]
         self._tree_orders: list[QueueOrder] = []
         self._handlers: list[TaskEvents] = []
         self._in_steps: list[EventHandler] = []
 
+    if not TYPE_CHECKING:  # names of one minor version ago
+        __getattr__ = renamed_attributes({"is_due": "is_within_deserved", "reclaimable_by_due": "reclaimable_by_share"})
+
     def add(self, rule: Rule, plugin: str, tier: int) -> None:
         """Take a rule in."""
         kind, called = type(rule), rule.callback()
         self.of[kind].append((tier, called) if rule.is_tiered else (plugin, called) if rule.is_named else called)
-        self.steps.rules.append((rule, plugin))
+        self.one_at_a_time.rules.append((rule, plugin))
         if isinstance(rule, QueueOrder) and rule.way is not None:
             self._tree_orders.append(rule)
         elif isinstance(rule, EventHandler):
@@ -110,7 +114,7 @@ class Ruleset:
             self.quotas, self.headrooms = before
 
     def limit_refusal(self, queue: QueueInfo, task: TaskInfo) -> Verdict | None:
-        """Return the first refusal by a quota that administrators set, not by shares; ``refused`` is not called."""
+        """Return the first refusal by a quota that administrators set, not by shares. ``refused`` is not called."""
         for headroom, refusal, _ in self._limits:
             verdict = headroom(queue, task.template).refusal if headroom is not None else refusal(queue, task)
             if verdict is not None:
@@ -137,11 +141,11 @@ class Ruleset:
         return TreeHeap(order.way, order.level_key, queues)
 
     def queue_key(self, queue: QueueInfo) -> tuple[Any, ...]:
-        """Return the place of a queue among queues; smaller goes first."""
+        """Return the place of a queue among queues. Smaller goes first."""
         return queue_key(self.of[QueueOrder], queue)
 
     def job_key(self, job: JobInfo) -> tuple[Any, ...]:
-        """Return the place of a job in its queue; smaller goes first."""
+        """Return the place of a job in its queue. Smaller goes first."""
         return job_key(self.of[JobOrder], job)
 
     def in_order(self, tasks: Iterable[TaskInfo]) -> list[TaskInfo]:
@@ -161,7 +165,7 @@ class Ruleset:
                 return self._compare_victim_queues(task.job, mine, theirs)
             return reverse(self.job_key(mine), self.job_key(theirs))
 
-        return _idle_first(sorted(victims, key=cmp_to_key(compare)))
+        return _not_running_first(sorted(victims, key=cmp_to_key(compare)))
 
     def _compare_victim_queues(self, job: JobInfo, mine: JobInfo, theirs: JobInfo) -> int:
         queues = self._cluster.queues
@@ -195,7 +199,7 @@ class Ruleset:
 
     def enqueue_refusal(self, job: JobInfo) -> Verdict | None:
         """Return a refusal if the job is not admitted."""
-        admitted, verdict = dispatch.vote(self.of[JobEnqueueable], job, tell_all=True)
+        admitted, verdict = dispatch.vote(self.of[JobEnqueueable], job, list_all=True)
         return None if admitted else verdict or dispatch.UNEXPLAINED_REJECT
 
     def enqueued(self, job: JobInfo) -> None:
@@ -249,7 +253,7 @@ class Ruleset:
         return [self._protectors(task, victim, known) for victim in candidates]
 
     def _protectors(self, task: TaskInfo, victim: TaskInfo, known: dict[str, frozenset[str]]) -> frozenset[str]:
-        """Return the plugins that protect a candidate; ``known`` has the answers about pods that leave together."""
+        """Return the plugins that protect a candidate. ``known`` has the answers about pods that leave together."""
         unit = unit_of(victim)
         together = unit[0].job.key if len(unit) > 1 and unit[0].job is not None else victim.uid
         if together not in known:
@@ -260,12 +264,12 @@ class Ruleset:
             )
         return known[together]
 
-    def is_due(self, queue: QueueInfo, task: TaskInfo) -> bool:
+    def is_within_deserved(self, queue: QueueInfo, task: TaskInfo) -> bool:
         """True if a queue with a waiting task is within its deserved share, so that the task may reclaim."""
-        answers = [due.is_within(queue, task) for due in self.of[Due]]
+        answers = [due.is_within(queue, task) for due in self.of[WithinDeserved]]
         return True in answers and False not in answers
 
-    def reclaimable_by_due(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
+    def reclaimable_by_share(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
         """Return the candidates that the task may reclaim while all their queues keep their deserved share.
 
         The least important are asked about first. All plugins of all tiers have to agree: only for the minimum of a job
@@ -273,7 +277,7 @@ class Ruleset:
         """
         ordered = self.in_order_of_victims(task, self.unprotected(task, candidates))
         chosen = self.elastic.reclaimable(task, dispatch.victims_for_all(self.of[Reclaimable], task, ordered))
-        for due in self.of[Due]:
+        for due in self.of[WithinDeserved]:
             chosen = chosen if due.victims is None else list(due.victims(task, chosen))
         return chosen
 
@@ -312,8 +316,8 @@ class Ruleset:
             handler.deallocate(task)
 
 
-def _idle_first(victims: list[TaskInfo]) -> list[TaskInfo]:
-    """Move pending victims before the first running one of the same importance: they lose no work."""
+def _not_running_first(victims: list[TaskInfo]) -> list[TaskInfo]:
+    """Move victims that do not run yet before the first running one of the same importance: they lose no work."""
     waiting: dict[tuple[int, int], list[TaskInfo]] = {}
     for victim in victims:
         if victim.status is not TaskStatus.RUNNING:

@@ -17,7 +17,7 @@ from volsched.model.values.quantity import format_amount
 
 
 def consumed(device: Device, wanted: Iterable[tuple[str, Fraction]]) -> dict[str, Fraction] | None:
-    """Return what a request takes of each capacity of a device; None when the device cannot serve it at all."""
+    """Return what a request takes of each capacity of a device, or None when the device cannot serve it at all."""
     asked = dict(wanted)
     if any(name not in device.capacity for name in asked):
         return None
@@ -39,7 +39,7 @@ def fits(device: Device, taken: Mapping[str, Fraction], *used: Mapping[str, Frac
 
 
 def _rounded(asked: Fraction | None, capacity: Capacity) -> Fraction | None:
-    """Return the smallest amount that the policy allows and that is enough; None when there is none."""
+    """Return the smallest amount that the policy allows and that is enough, or None when there is none."""
     policy = capacity.policy
     if asked is None:
         return policy.default if policy is not None and policy.default is not None else capacity.value
@@ -65,7 +65,7 @@ def _in_range(asked: Fraction, policy: CapacityRequestPolicy) -> Fraction | None
 
 @lru_cache(maxsize=1 << 12)
 def quantity_text(amount: Fraction) -> str:
-    """Return the canonical quantity; what is finer than a thousandth is rounded up."""
+    """Return the canonical quantity. What is finer than a thousandth is rounded up."""
     if amount.denominator == 1:
         return format_amount("memory", int(amount))
     return format_amount("", ceil(amount * 1000))

@@ -17,7 +17,7 @@ from volsched.model.dra.device import Ask, ClaimSpec, Request
 from volsched.model.dra.reading import amount
 
 MOST_COUNT = 10**6
-"""Devices that one request counts for at most; a claim can have 32."""
+"""Devices that one request counts for at most. A claim can have 32."""
 
 _MOST_KEPT: Final = 1 << 13
 _OF_SPECS: Final[dict[Hashable, Amounts]] = {}
@@ -25,7 +25,7 @@ _OF_RESULTS: Final[dict[Hashable, Amounts]] = {}
 
 
 def of_spec(spec: ClaimSpec, *, with_admin: bool = False) -> Amounts:
-    """Return what a claim will count for at least; worked out once for all claims that ask for the same."""
+    """Return what a claim will count for at least. Worked out once for all claims that ask for the same."""
     key = spec.shape, with_admin
     return _OF_SPECS.get(key) or _keep(_OF_SPECS, key, _of_spec(spec, with_admin=with_admin))
 

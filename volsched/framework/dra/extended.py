@@ -37,7 +37,7 @@ Pairs = tuple[tuple[str, str], ...]
 _ONE: Final = 1000
 """An amount of one device, in thousandths."""
 _LONGEST_START: Final = 50
-"""Letters of a claim's name that tell the pod; API servers make names of 63 letters at most."""
+"""Letters of a claim's name that tell the pod. API servers make names of 63 letters at most."""
 
 
 def from_devices(template: PodTemplate, devices: Devices) -> Pairs:
@@ -97,7 +97,7 @@ def _in_order(task: TaskInfo) -> list[tuple[str, ContainerAmounts]]:
 
 
 class _ExtendedResource:
-    """What containers want of one resource; `mappings` fill as `requests` are made."""
+    """What containers want of one resource. `mappings` fill as `requests` are made."""
 
     def __init__(self, resource: str, device_class: str, containers: Sequence[tuple[str, ContainerAmounts]]) -> None:
         self._resource = resource
@@ -107,19 +107,19 @@ class _ExtendedResource:
 
     def requests(self) -> list[DeviceRequest]:
         """Return a request for each container that goes on running, and the largest rest of the others."""
-        standing: dict[int, tuple[str, int]] = {}
+        kept: dict[int, tuple[str, int]] = {}
         for place, name, count in self._asking(brief=False):
-            standing[place] = self._name(place), count
+            kept[place] = self._name(place), count
             self._map(name, self._name(place))
         rest, users = ("", 0), []
         for place, name, count in self._asking(brief=True):
-            lacking = self._borrow(name, count, [standing[later] for later in standing if later > place])
+            lacking = self._borrow(name, count, [kept[later] for later in kept if later > place])
             if lacking > 0:
                 users.append(name)
                 rest = max(rest, (self._name(place), lacking), key=lambda found: found[1])
         for name in users:
             self._map(name, rest[0])
-        return [self._request(*found) for found in (*standing.values(), *([rest] if users else ()))]
+        return [self._request(*found) for found in (*kept.values(), *([rest] if users else ()))]
 
     def _asking(self, *, brief: bool) -> Iterator[tuple[int, str, int]]:
         """Yield place, name and devices of each container that is over before others start, or of each that is not."""

@@ -29,7 +29,7 @@ GAVE_UP: Final = "gave_up"
 POSTPONED: Final = "postponed"
 KNOWN: Final = "known"
 RESULTS: Final = (FOUND, NONE, ERROR, GAVE_UP, POSTPONED, KNOWN)
-"""How searches end; `KNOWN`: there was none, as the outcome was known."""
+"""How searches end. `KNOWN`: there was none, as the outcome was known."""
 
 
 class Pick(NamedTuple):

@@ -28,13 +28,13 @@ class Pool:
 
     @property
     def is_usable(self) -> bool:
-        """Whether devices may be taken from it."""
+        """True if devices may be taken from it."""
         return not self.incomplete and not self.invalid
 
-    def left(self, ledger: DeviceUsage) -> dict[tuple[str, str], Fraction]:
-        """Return what is left of each counter when all allocated devices of the pool have theirs."""
+    def left(self, usage: DeviceUsage) -> dict[tuple[str, str], Fraction]:
+        """Return the remaining value of each counter, without what allocated devices use."""
         left = {(name, counter): value for name, c in self.counter_sets.items() for counter, value in c.items()}
-        taken = ledger.pools.get(self.id)
+        taken = usage.pools.get(self.id)
         if not left or not taken:
             return left
         for part in self.slices:

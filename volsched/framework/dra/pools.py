@@ -1,8 +1,8 @@
 """The pools of devices that a node may use: only the highest generation counts, and only when it is whole.
 
 A pool is *incomplete* while it has fewer or more slices than they state, and *invalid* when its slices contradict
-themselves or state something that is not understood. No device is taken from either; whoever asks for all devices has
-to wait, as nobody can tell what all would be.
+themselves or state something that is not understood. No device is taken from either. A claim for all devices
+waits, as it is not known which devices these are.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def in_order(pools: Iterable[Pool | None]) -> list[Pool]:
 
 
 def pool_for(name: PoolId, slices: Iterable[Slice], node: str, labels: Mapping[str, str]) -> Pool | None:
-    """Return a pool as the node of this name and with these labels sees it; None when it has nothing there."""
+    """Return a pool as the node of this name and with these labels sees it, or None when it has nothing there."""
     slices = sorted(slices, key=lambda part: part.name)
     newest = max(part.generation for part in slices)
     slices = [part for part in slices if part.generation == newest]

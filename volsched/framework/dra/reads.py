@@ -50,7 +50,7 @@ def reads_of(expression: str) -> tuple[Read, ...] | None:
 
 
 def _read_at(words: Sequence[str], place: int) -> set[Read] | None:
-    """Return what is read by the use of ``device`` at a place; None when that cannot be told."""
+    """Return what is read by the use of ``device`` at a place, or None when that is not known."""
     if words[place + 1 : place + 2] != ["."] or words[place - 1 : place] == ["."]:
         return None
     table = "".join(words[place + 2 : place + 3])
@@ -71,7 +71,7 @@ def _index(words: Sequence[str], place: int) -> str | None:
 
 
 def _field(words: Sequence[str], place: int) -> str | None:
-    """Return the name in ``.name``; a call is none."""
+    """Return the name in ``.name``. A call is none."""
     dot, name, after = [*words[place : place + 3], "", "", ""][:3]
     return name if dot == "." and name.isidentifier() and after != "(" else None
 

@@ -43,7 +43,7 @@ MOST_TAINTS_NAMED: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Unfit:
-    """A node cannot serve the claims, in kube-scheduler's words; another may."""
+    """A node cannot serve the claims, in kube-scheduler's words. Another may."""
 
     reason: str = NO_DEVICES
     gave_up: bool = False
@@ -54,13 +54,13 @@ class Unfit:
 
 @dataclass(frozen=True, slots=True)
 class Impossible:
-    """No node can serve the claims as they are; states what is wrong, and with which object."""
+    """No node can serve the claims as they are. States what is wrong, and with which object."""
 
     message: str
 
 
 class Chosen(NamedTuple):
-    """One device that was chosen; `consumed` is what it takes of a device that is shared."""
+    """One device that was chosen. `consumed` is what it takes of a device that is shared."""
 
     request: Request
     ask: Ask
@@ -70,7 +70,7 @@ class Chosen(NamedTuple):
 
 
 Limits = Mapping[tuple[str, str], Fraction]
-"""How much may be given of each (class, dimension); "" is the number of devices."""
+"""How much may be given of each (class, dimension). "" is the number of devices."""
 
 Choice = list[list[Chosen]]
 """For each claim, the devices that were chosen for it, in order of its requests."""
@@ -85,7 +85,7 @@ class _StopError(Exception):
 
 
 class _TooManyError(Exception):
-    """A claim would have more devices than it may; what asks for fewer may do."""
+    """A claim would have more devices than it may. What asks for fewer may do."""
 
 
 @dataclass(slots=True)
@@ -174,7 +174,7 @@ class _AllocationSearch:
     # -- what is asked for --------------------------------------------------------------------------------------------
 
     def begin(self, claims: Iterable[Claim]) -> None:
-        """Find out what all claims ask for; raises _StopError for what cannot be served anywhere."""
+        """Find out what all claims ask for. Raises _StopError for what cannot be served anywhere."""
         total = 0
         for claim in claims:
             options = [[self._option(r, ask) for ask in r.alternatives] for r in claim.spec.requests]
@@ -271,7 +271,7 @@ class _AllocationSearch:
         return False
 
     def _every_device(self, index: int, number: int, option: _Alternative, have: int) -> bool:
-        """Take the next of all devices; there is no other choice."""
+        """Take the next of all devices. There is no other choice."""
         pool, part, device = option.everything[have]
         self._step()
         if self._in_use(index, option, device):
@@ -295,7 +295,7 @@ class _AllocationSearch:
     # -- one device ---------------------------------------------------------------------------------------------------
 
     def _is_meant(self, option: _Alternative, device: Device) -> bool:
-        """Return whether the selectors of class and request mean a device; raises _StopError when they cannot tell."""
+        """Return whether the selectors of class and request mean a device. Raises _StopError when they cannot tell."""
         for whose, expression in option.selectors:
             try:
                 answer = self._selectors.select(expression, device)
@@ -308,7 +308,7 @@ class _AllocationSearch:
         return True
 
     def _in_use(self, index: int, option: _Alternative, device: Device) -> bool:
-        """Return whether a device is taken; administrators share with everybody, but have it once in a claim."""
+        """Return whether a device is taken. Administrators share it with all claims, but have it once in a claim."""
         mine = self._mine.get(device.id)
         if option.ask.admin:
             return mine is not None and index in mine
@@ -439,7 +439,7 @@ def _impossible(message: str) -> _StopError:
 
 
 def _untolerated(device: Device, tolerations: Iterable[DeviceToleration]) -> DeviceTaint | None:
-    """Return the first taint of a device that keeps it from being given out to somebody with these tolerations."""
+    """Return the first taint of a device that these tolerations do not tolerate."""
     blocking = (taint for taint in device.taints if taint.effect in BLOCKING)
     return next((taint for taint in blocking if not any(tolerates(x, taint) for x in tolerations)), None)
 

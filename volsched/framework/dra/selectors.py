@@ -36,10 +36,10 @@ MOST_VALUES: Final = 64
 """Values of a list attribute that ``includes`` looks at."""
 
 MOST_SECONDS: Final = 0.5
-"""Of a session, for answers that are not known yet."""
+"""The time of a session for answers that are not known yet."""
 
 MOST_CHARACTERS: Final = 1 << 16
-"""Of all compiled expressions together; one character takes up to a hundred bytes, compiled."""
+"""The size of all compiled expressions together. One character takes up to a hundred bytes, compiled."""
 
 _KEPT_ANSWERS: Final = 1 << 16
 _KEPT_BY_DEVICE: Final = 16
@@ -64,7 +64,7 @@ class Selector:
     fault: str = ""
 
     def select(self, device: Device) -> bool | str:
-        """Work out whether a device is meant; a text states why that cannot be told."""
+        """Work out whether a device is meant. A text states why that cannot be told."""
         if self.fault:
             return f"CEL compile error: {self.fault}"
         try:
@@ -84,8 +84,8 @@ class Selectors:
 
     ``most_seconds`` is what working out answers may take in one session. What is not known when that is over is known
     in a later session: tenants write expressions, and one may take milliseconds for each of 40,000 devices. Namespaces
-    share that time: each has as much as any other of those that asked in the session before, so that whoever comes
-    first in every session does not keep the others waiting for ever.
+    share that time: each has as much as any other of those that asked in the session before, so that the one
+    that comes first in every session does not keep the others waiting for ever.
     """
 
     def __init__(self, most_seconds: float = MOST_SECONDS) -> None:
@@ -98,11 +98,11 @@ class Selectors:
         self._namespace = ""
 
     def begin(self, clock: Callable[[], float]) -> None:
-        """Begin a session; the clock gives seconds."""
+        """Begin a session. The clock gives seconds."""
         self._clock, self._sharing, self._spent = clock, max(1, len(self._spent)), {}
 
     def ask_for(self, namespace: str) -> None:
-        """Return whose pods are looked at from now on: its share of the time is used."""
+        """Note the namespace whose pods are looked at from now on: its share of the time is used."""
         self._namespace = namespace
 
     @property
@@ -121,7 +121,7 @@ class Selectors:
         return self._known.recall(expression) or self._known.keep(expression, compiled(expression))
 
     def select(self, expression: str, device: Device) -> bool | str:
-        """Return whether a device is meant; a text states why that cannot be told. Raises OverBudgetError."""
+        """Return whether a device is meant. A text states why that cannot be told. Raises OverBudgetError."""
         known = device.verdicts.get(expression)
         if known is None:
             if len(device.verdicts) >= _KEPT_BY_DEVICE:
@@ -151,7 +151,7 @@ class Selectors:
 
 
 def compiled(expression: str) -> Selector:
-    """Compile an expression; what is wrong with it, or cannot be evaluated here, becomes its fault."""
+    """Compile an expression. What is wrong with it, or cannot be evaluated here, becomes its fault."""
     if len(expression) > LONGEST:
         return Selector(expression, fault=f"has {len(expression)} characters, at most {LONGEST} are allowed")
     try:
@@ -303,7 +303,7 @@ _LARGEST: Final = 2**64
 
 
 def _semver_map(text: str) -> dict[str, Any]:
-    """Return a version in its canonical form, without build metadata; ValueError when it is none."""
+    """Return a version in its canonical form, without build metadata. Raises ValueError when it is none."""
     match = re.fullmatch(_SEMVER_TEXT, text, re.ASCII)
     if match is None:
         raise ValueError(f'"{text}" is no semantic version')
@@ -409,7 +409,7 @@ def _is_sorted(found: Sequence[Any]) -> bool:
 
 @cache
 def _environment() -> Any:
-    """Return the compiler with the variable and all functions; the library is loaded when it is first needed."""
+    """Return the compiler with the variable and all functions. The library is loaded when it is first needed."""
     from cel_expr_python import cel  # noqa: PLC0415 - fourteen megabytes that only clusters with devices need
     from cel_expr_python.ext import ext_bindings, ext_math, ext_optional, ext_strings  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""What the devices of a node are like, and what is left of them: nodes that agree in both serve claims alike.
+"""The layout and the state of a node's devices. Nodes that agree in both serve claims alike.
 
 A search for devices reads of a node how its devices are made, what of their attributes its selectors read, and which of
 them are taken. It does not read their names. So the outcome of a search holds for every node with the same *layout* and
@@ -16,7 +16,7 @@ from volsched.model.dra.device import Device, DeviceId, Slice
 from volsched.model.dra.devices import DeviceUsage
 
 EVERYTHING: Final = None
-"""In the place of what is read: a selector may read any attribute."""
+"""Stands for all attributes: a selector may read any of them."""
 
 Reads = tuple[Read, ...] | None
 
@@ -30,7 +30,7 @@ class Numbers:
         self._next = 1
 
     def of(self, value: Hashable) -> int:
-        """Return the number of a value; a number is never given to another one."""
+        """Return the number of a value. A number is never given to another one."""
         found = self._known.get(value)
         if found is None:
             if len(self._known) >= self._most:
@@ -77,14 +77,14 @@ class NodePools:
             self._layouts[reads] = found
         return found
 
-    def state(self, ledger: DeviceUsage) -> int:
+    def state(self, usage: DeviceUsage) -> int:
         """Return the number of what is taken of the devices."""
-        versions = ledger.versions
+        versions = usage.versions
         seen = [versions.get(pool.id, 0) for pool in self.pools]
         if seen != self._seen:
             self._seen = seen
             found = [
-                _state_of(pool, places, ledger) if version else 0
+                _state_of(pool, places, usage) if version else 0
                 for pool, places, version in zip(self.pools, self._places, seen, strict=True)
             ]
             self._state = _STATES.of(tuple(found))
@@ -96,19 +96,19 @@ def _places_in(pool: Pool) -> dict[DeviceId, int]:
     return {device.id: place for place, device in enumerate(devices)}
 
 
-def _state_of(pool: Pool, places: dict[DeviceId, int], ledger: DeviceUsage) -> Hashable:
+def _state_of(pool: Pool, places: dict[DeviceId, int], usage: DeviceUsage) -> Hashable:
     """Return which devices of a pool are taken; of one that several nodes share, when that changed last."""
     if not pool.is_local:
-        return pool.id, ledger.versions.get(pool.id, 0)
+        return pool.id, usage.versions.get(pool.id, 0)
     taken, shares = 0, []
-    for device in ledger.pools.get(pool.id, ()):
+    for device in usage.pools.get(pool.id, ()):
         place = places.get(device)
         if place is None:
             continue
-        if device in ledger.taken:
+        if device in usage.taken:
             taken |= 1 << place
-        if device in ledger.shares:
-            consumed = ledger.consumed.get(device, {})
+        if device in usage.shares:
+            consumed = usage.consumed.get(device, {})
             shares.append((place, *((name, v.numerator, v.denominator) for name, v in sorted(consumed.items()))))
     return (taken, *sorted(shares)) if shares else taken
 

@@ -100,7 +100,7 @@ class ClassScores:
         self.epoch = -1
 
     def make_room(self, node_classes: AmountClasses) -> None:
-        """Add columns for new classes; clear the table if numbers were assigned anew."""
+        """Add columns for new classes. Clear the table if numbers were assigned anew."""
         if self.epoch != node_classes.epoch:
             self.epoch, self.size = node_classes.epoch, 0
             self.lines = self.sums = self.lines[:, :0]
@@ -112,7 +112,7 @@ class ClassScores:
             self.size = self.lines.shape[1]
 
     def put(self, node_class: int, scores: Sequence[float]) -> bool:
-        """Store the scores of one class; return False if the sum is not a number."""
+        """Store the scores of one class. Return False if the sum is not a number."""
         total = 0.0
         for line, score in enumerate(scores or (0.0,)):
             total += score

@@ -26,7 +26,7 @@ class Diagnosis:
         self._static = static
 
     def count(self, callbacks: NodeCallbacks, task: TaskInfo) -> NodeRefusals:
-        """Return the counted refusals; a node counts once for each of its reasons."""
+        """Return the counted refusals. A node counts once for each of its reasons."""
         self._nodes.properties.refresh()
         self._nodes.columns.refresh()
         found = NodeRefusals()
@@ -86,13 +86,13 @@ class Diagnosis:
         undecided: Mask,
         found: NodeRefusals,
     ) -> Rows:
-        """Count refusals that many rows share; return the other rows, each with a message of its own."""
+        """Count refusals that many rows share. Return the other rows, each with a message of its own."""
         numbers = wordings(predicate.pod(task), self._nodes.table(rows))
         _, first, of_row, counts = np.unique(numbers, return_index=True, return_inverse=True, return_counts=True)
         for place, count in zip(first, counts, strict=True):
             verdict = ask_predicate(predicate, task, self._nodes.cluster.rows[rows[place]])
             if count > DETAILED and verdict is not None:
                 found.add(verdict.message, int(count), verdict.plugin)
-        told = counts[of_row] > DETAILED
-        undecided[rows[told]] = False
-        return rows[~told]
+        detailed = counts[of_row] > DETAILED
+        undecided[rows[detailed]] = False
+        return rows[~detailed]

@@ -22,7 +22,7 @@ Counts = npt.NDArray[np.int64]
 
 
 class Selection(NamedTuple):
-    """Pods that all of some terms mean; ``live`` leaves those out that are being deleted."""
+    """Pods that all of some terms mean. ``live`` leaves those out that are being deleted."""
 
     terms: tuple[PodTerm, ...]
     live: bool = False
@@ -109,7 +109,7 @@ def _demanded(sought: Sought) -> tuple[str, str] | None:
     return next((pair for term in sought.terms for pair in term.selector.equal), None)
 
 
-class Eligible:
+class EligibleNodes:
     """The eligible nodes of a spread constraint, and how many of them each domain has.
 
     A node is eligible if it has all of some labels and, if the constraint honours them, the pod's node affinity admits
@@ -166,7 +166,7 @@ class DomainTable:
 
     __slots__ = ("binds", "counts", "draws", "eligible", "key", "levels", "stamp")
 
-    def __init__(self, key: str, eligible: Eligible | None, stamp: int) -> None:
+    def __init__(self, key: str, eligible: EligibleNodes | None, stamp: int) -> None:
         self.key = key
         self.eligible = eligible
         self.counts: dict[str, int] = {}

@@ -25,7 +25,7 @@ from volsched.framework.columns.tables import PropertyColumns
 from volsched.framework.engine.domain_counts import (
     Census,
     DomainTable,
-    Eligible,
+    EligibleNodes,
     Finder,
     Labels,
     PlacedTerm,
@@ -299,7 +299,7 @@ class Domains(Observer):
         return self._apart.find(task.namespace, task.spec.labels, self.namespace_labels(task.namespace))
 
     def drawing(self, task: TaskInfo) -> tuple[PlacedTerm, ...]:
-        """Return the preferred terms of placed pods that select this task; their tables hold weights."""
+        """Return the preferred terms of placed pods that select this task. Their tables hold weights."""
         if not self._liked.size:
             return ()
         self._follow_namespaces()
@@ -344,7 +344,7 @@ class Domains(Observer):
         tolerations = template.tolerations if item.honor_taints else None
         return self._table(selection, item.topology_key, self._nodes.eligible_for(keys, nodes, tolerations))
 
-    def _table(self, selection: Selection, key: str, eligible: Eligible | None = None) -> DomainTable:
+    def _table(self, selection: Selection, key: str, eligible: EligibleNodes | None = None) -> DomainTable:
         census = self._census(selection)
         which = (key, id(eligible))
         table = census.tables.get(which)

@@ -38,7 +38,7 @@ class Entries:
         return len(self._kept)
 
     def open(self, callbacks: NodeCallbacks) -> None:
-        """Use these callbacks; answers of the last session stay if the rules are the same."""
+        """Use these callbacks. Answers of the last session stay if the rules are the same."""
         made_for = (callbacks.identity(), self._cluster.clocks.template_generation)
         if made_for != self._made_for:
             self._forget()

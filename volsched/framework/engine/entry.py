@@ -169,7 +169,7 @@ class Entry:
         self.scores.put(row, self.total_of(row) if self.properties_ok[row] else NEVER)
 
     def total_of(self, row: int) -> float:
-        """Return the score of one node that static rules admit; minus infinity if it is refused now."""
+        """Return the score of one node that static rules admit. Minus infinity if it is refused now."""
         node = self._cluster.rows[row]
         kept = self.class_scores
         if kept is None or node.terminating_pods:
@@ -285,7 +285,7 @@ class Entry:
         kept.put_all(node_classes[ok], scores)
 
     def _score_by_class(self, kept: ClassScores, rows: Rows) -> Rows:
-        """Score nodes by their classes; return rows with terminating pods, where the class does not decide."""
+        """Score nodes by their classes. Return rows with terminating pods, where the class does not decide."""
         node_classes, questions = self._shared.node_classes, self.questions
         node_classes.refresh()
         left = rows[:0]
@@ -323,7 +323,7 @@ class Entry:
         self.position = self._cluster.node_cache.usage_log.end
 
     def _score_changed(self, rows: Rows) -> None:
-        """Ask about many changed nodes; some may be named twice."""
+        """Ask about many changed nodes. Some may be named twice."""
         rows = _possible(rows, self.properties_ok)
         if self.class_scores is not None:
             rows = self._score_by_class(self.class_scores, rows)

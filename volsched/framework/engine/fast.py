@@ -45,7 +45,7 @@ class Engine(Protocol):
         """Return an empty engine of the same kind, for use after a callback failed in this one."""
 
     def best(self, task: TaskInfo) -> NodeInfo | None:
-        """Return the best node with room now; else the best that will have room; None when no node will do."""
+        """Return the best node with room now; else the best that will have room, or None when no node will do."""
 
     def later(self, task: TaskInfo) -> NodeInfo | None:
         """Return the best node that has no room now and will have it once others have left."""
@@ -73,7 +73,7 @@ class Engine(Protocol):
         """True if no node has room, now or later, for any task of this key, as far as the engine knows."""
 
     def choices(self, task: TaskInfo) -> list[NodeInfo]:
-        """Return the nodes where the task can go now, best first; the first is the best node, if any has room now."""
+        """Return the nodes where the task can go now, best first. The first is the best node, if any has room now."""
 
     def ranked(self, task: TaskInfo) -> Ranked:
         """Return the nodes where the task could go if others left, best first: eviction can change their refusals."""
@@ -109,7 +109,7 @@ class FastEngine:
         return type(self)(self.cluster)
 
     def open(self, callbacks: NodeCallbacks) -> None:
-        """Use these callbacks; answers of the last session stay if the rules are the same."""
+        """Use these callbacks. Answers of the last session stay if the rules are the same."""
         self.callbacks = callbacks
         self.entries.open(callbacks)
         self._pod_predicates = [p for p in callbacks.predicates if p.scope == "pod"]
@@ -123,7 +123,7 @@ class FastEngine:
     # -- the best node ------------------------------------------------------------------------------------------------
 
     def best(self, task: TaskInfo) -> NodeInfo | None:
-        """Return the best node with room now; else the best that will have room; None when no node will do."""
+        """Return the best node with room now; else the best that will have room, or None when no node will do."""
         return next(self.places((task,)), None) or self.later(task)
 
     def later(self, task: TaskInfo) -> NodeInfo | None:
@@ -203,7 +203,7 @@ class FastEngine:
     def _best_of(
         self, task: TaskInfo, entry: Entry, rows: Rows, batches: Sequence[BatchNodeOrder], known: bool = False
     ) -> NodeInfo | None:
-        """The best of some rows; ``known``: the entry's totals hold for them, so that only batches are to be added."""
+        """Return the best node of some rows. With ``known``, only batch scores are added to the totals."""
         if not len(rows):
             return None
         if len(rows) == 1:
@@ -316,7 +316,7 @@ class FastEngine:
         return bool(mask.any())
 
     def refusals(self, task: TaskInfo) -> NodeRefusals:
-        """Return the counted reasons why nodes refuse the task; a node counts once for each of its reasons."""
+        """Return the counted reasons why nodes refuse the task. A node counts once for each of its reasons."""
         entry, queue = self._entry(task), task.queue
         state = (entry.position, entry.properties_position, [scoped.version for scoped in entry.questions.scoped])
         if entry.explained is None or entry.explained[0] != state or self._pod_predicates:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from volsched.framework.engine.domain_counts import Eligible, Finder, PlacedTerm, Selection, add_to
+from volsched.framework.engine.domain_counts import EligibleNodes, Finder, PlacedTerm, Selection, add_to
 from volsched.model.cluster import Cluster
 from volsched.model.nodes.node import NodeInfo, NodeProperties
 from volsched.model.pods.placement_rules import PodTerm, Toleration
@@ -78,7 +78,7 @@ class DomainNodes:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self.counts: dict[str, dict[str, int]] = {}
-        self.eligible: dict[tuple[object, ...], Eligible] = {}
+        self.eligible: dict[tuple[object, ...], EligibleNodes] = {}
 
     def enter(self, properties: NodeProperties) -> None:
         """Take a node in."""
@@ -107,12 +107,12 @@ class DomainNodes:
 
     def eligible_for(
         self, keys: tuple[str, ...], selector: NodeSelector | None, tolerations: tuple[Toleration, ...] | None
-    ) -> Eligible:
-        """Return the nodes that count for a spread constraint; they are followed from now on."""
+    ) -> EligibleNodes:
+        """Return the nodes that count for a spread constraint. They are followed from now on."""
         key = (keys, selector, tolerations)
         found = self.eligible.get(key)
         if found is None:
-            found = self.eligible[key] = Eligible(keys, selector, tolerations)
+            found = self.eligible[key] = EligibleNodes(keys, selector, tolerations)
             for node in self._cluster.rows:
                 found.enter(node.spec)
         return found

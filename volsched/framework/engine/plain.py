@@ -91,7 +91,7 @@ def candidates_of(cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo) ->
 
 
 def choices_of(cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo, totals: Totals) -> list[NodeInfo]:
-    """Return the nodes where the task can go now, best first; ``totals`` gives the score of each."""
+    """Return the nodes where the task can go now, best first. ``totals`` gives the score of each."""
     request = cluster.columns.request(task.template)
     nodes = [node for node in candidates_of(cluster, callbacks, task) if node.fits_idle(request)]
     if len(nodes) < 2:
@@ -103,7 +103,7 @@ def choices_of(cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo, total
 def chosen_first(
     callbacks: NodeCallbacks, task: TaskInfo, nodes: list[NodeInfo], totals: Sequence[float]
 ) -> list[NodeInfo]:
-    """Return nodes, best first; a plugin's choice among the scored ones (``BestNode``) comes first."""
+    """Return nodes, best first. A plugin's choice among the scored ones (``BestNode``) comes first."""
     if not callbacks.best_nodes:
         return nodes
     named = {node.name: total for node, total in sorted(zip(nodes, totals, strict=True), key=lambda pair: pair[0].row)}
@@ -115,7 +115,7 @@ def chosen_first(
 
 
 def ranked_of(cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo, totals: Totals) -> Ranked:
-    """Nodes where the task could go if others left, best first; ``totals`` gives the score of each."""
+    """Nodes where the task could go if others left, best first. ``totals`` gives the score of each."""
     nodes = list(hopeful_of(cluster, callbacks.predicates, task))
     scored = sorted(zip(totals(task, nodes), range(len(nodes)), strict=True), key=lambda pair: (-pair[0], pair[1]))
     return [(nodes[place], total) for total, place in scored]

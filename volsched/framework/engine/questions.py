@@ -28,7 +28,7 @@ class Part:
 
 @dataclass(slots=True)
 class Scoped:
-    """A ``domain`` callback, and the version at which its answers were taken; ``place`` is among all callbacks."""
+    """A ``domain`` callback, and the version at which its answers were taken. ``place`` is among all callbacks."""
 
     place: int
     callback: Predicate | NodeOrder
@@ -106,13 +106,13 @@ class Questions:
             scoped.callback = predicates[scoped.place] if of_order < 0 else orders[of_order]
 
     def gather(self, task: TaskInfo) -> None:
-        """Prepare the questions about single nodes; vectors of zeros are left out."""
+        """Prepare the questions about single nodes. Vectors of zeros are left out."""
         self.checks = [Question.of(predicate, task) for _, predicate in self.row_predicates]
         counting = [part for part in self.parts if part.fixed is None or part.fixed.any()]
         self.adds = [(Question.of(part.order, task), part.fixed) for part in counting]
 
     def arrange(self) -> None:
-        """Prepare the sum of scores by class and vectors; zeros if no score is asked."""
+        """Prepare the sum of scores by class and vectors. Zeros if no score is asked."""
         lines = iter(range(len(self.adds)))
         summed: list[int | Floats] = [next(lines) if fixed is None else fixed for _, fixed in self.adds]
         if not any(isinstance(other, int) for other in summed):

@@ -35,7 +35,7 @@ class NodeScores:
         self.top = NEVER
 
     def close_all(self, count: int) -> None:
-        """Have so many rows where the task cannot go; ``renew_blocks`` has to follow."""
+        """Have so many rows where the task cannot go. ``renew_blocks`` has to follow."""
         self.total = np.full(count, NEVER)
 
     def possible(self) -> Rows:

@@ -1,4 +1,4 @@
-"""The rules of Kubernetes' own gangs, which hold in every configuration: nobody is placed with a rule left out.
+"""The rules of Kubernetes' own gangs. They hold in every configuration, so no pod is placed with a rule left out.
 
 They are registered before those of the plugins, in sessions of clusters that have such groups, and decide nothing about
 other jobs.

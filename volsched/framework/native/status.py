@@ -2,7 +2,7 @@
 
 Types, reasons and messages are kube-scheduler's, since controllers and ``kubectl get`` read them. The condition goes to
 True once and never back. A group that lacks members reports nothing, so that autoscalers make no nodes for it. *Ours*:
-the condition ``Reserved`` (``volsched.model.reservation``).
+the condition ``Reserved`` (``volsched.model.held_nodes``).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _WITHOUT_MESSAGE: Final = (Step.NO_PODGROUP, Step.GATED)
 
 
 def write_of(cluster: Cluster, job: JobInfo) -> Iterator[WriteNativeStatus]:
-    """Return the write of a group's conditions if they are new; they count as written from here on."""
+    """Return the write of a group's conditions if they are new. They count as written from here on."""
     group = job.spec.native
     if group is None or not any(task.spec.is_managed for task in job.tasks.values()):
         return

@@ -28,7 +28,7 @@ _ANY: Final = ""
 
 
 class Topology:
-    """The value of the label to which each group is bound; values found in a session end with it."""
+    """The value of the label to which each group is bound. Values found in a session end with it."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -90,7 +90,7 @@ class Topology:
     # -- the rule -----------------------------------------------------------------------------------------------------
 
     def kind(self, task: TaskInfo) -> tuple[str, str] | None:
-        """Return the label and the value that a pod's node must have; None for pods of no such group."""
+        """Return the label and the value that a pod's node must have, or None for pods of no such group."""
         job = task.job
         if job is None or job.spec.native is None or not job.spec.native.topology_key:
             return None

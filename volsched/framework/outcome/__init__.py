@@ -1,1 +1,1 @@
-"""The results of a session for jobs: refusals, and the phases, counts and conditions of PodGroups."""
+"""The results of a session for jobs: refusals, phases, counts and conditions."""

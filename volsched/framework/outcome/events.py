@@ -26,7 +26,7 @@ class SessionEvents:
         self._is_quiet = False
 
     def record(self, event: RecordEvent) -> None:
-        """Record an Event, without names of objects in other namespaces; what was recorded before is left out."""
+        """Record an Event, without names of objects in other namespaces. What was recorded before is left out."""
         if self._is_quiet:
             return
         whole, message = event, within(self._cluster, event.namespace, event.message)

@@ -84,7 +84,7 @@ def _native_phase(job: JobInfo) -> str:
 
 
 def is_kept_out(job: JobInfo) -> bool:
-    """True if a job was refused as a whole before its minimum has room; pods that request nothing do not count."""
+    """True if a job was refused as a whole before its minimum has room. Pods that request nothing do not count."""
     return job.refusal is not None and job.ready_count < max(1, job.spec.min_available)
 
 
@@ -109,7 +109,7 @@ def note_refusal(cluster: Cluster, job: JobInfo) -> None:
 
 
 def note_queue(job: JobInfo, kept: PodGroupCondition | None) -> PodGroupCondition | None:
-    """State on a PodGroup the queue in which it counts, if it differs from the named one; return new Events."""
+    """State on a PodGroup the queue in which it counts, if it differs from the named one. Return new Events."""
     known = next((condition for condition in job.conditions if condition.type == QUEUE_KEPT), None)
     if kept is not None:
         job.conditions = with_condition(job.conditions, kept)
@@ -124,7 +124,7 @@ def note_queue(job: JobInfo, kept: PodGroupCondition | None) -> PodGroupConditio
 def writes(
     cluster: Cluster, jobs: Iterable[tuple[JobInfo, GroupStatus]]
 ) -> Iterator[WriteGroupStatus | WriteNativeStatus]:
-    """Yield writes for statuses that differ from the API server's; each counts as under way from here on."""
+    """Yield writes for statuses that differ from the API server's. Each counts as under way from here on."""
     for job, status in jobs:
         if job.spec.native is not None:
             yield from native_status.write_of(cluster, job)

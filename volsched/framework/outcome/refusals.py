@@ -54,7 +54,7 @@ class Refusals:
             task.refusal = None
 
     def clear(self, job: JobInfo) -> None:
-        """Leave no reason with a job any more; its tasks keep theirs."""
+        """Leave no reason with a job any more. Its tasks keep theirs."""
         if job.refusal is not None:
             job.refusal = None
             self._cluster.queue_cache.dirty_jobs[job.key] = job
@@ -78,13 +78,13 @@ class Refusals:
         message = within(self._cluster, job.namespace, condition.message)
         condition = replace(condition, message=message)
         self.unschedulable[job.key] = any(c.type == condition.type and c.status == "True" for c in job.conditions)
-        is_told = job.refusal is not None and job.refusal.step is not Step.OVERUSED
-        if condition not in job.conditions and not is_told:
+        is_reported = job.refusal is not None and job.refusal.step is not Step.OVERUSED
+        if condition not in job.conditions and not is_reported:
             self._record_event(about_group(job, "Warning", condition.type, condition.message))
         self.set_conditions(job, with_condition(job.conditions, condition))
 
     def set_conditions(self, job: JobInfo, conditions: tuple[PodGroupCondition, ...]) -> None:
-        """Replace a PodGroup's conditions; they are written when they state something new."""
+        """Replace a PodGroup's conditions. They are written when they state something new."""
         if conditions != job.conditions:
             job.conditions = conditions
             self._cluster.queue_cache.dirty_jobs[job.key] = job

@@ -6,7 +6,7 @@ from volsched.kube.errors import CredentialsError
 
 
 def context_names(kubeconfig: str = "") -> list[str]:
-    """Return the contexts of a file, by default of the files in KUBECONFIG; raises CredentialsError."""
+    """Return the contexts of a file, by default of the files in KUBECONFIG. Raises CredentialsError."""
     from kubernetes_asyncio.config import ConfigException, list_kube_config_contexts  # noqa: PLC0415 - takes long
 
     try:

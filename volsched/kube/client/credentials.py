@@ -44,7 +44,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The configuration to read; all empty means: in-cluster inside a pod, else the user's kubeconfig.
+    """The configuration to read. All empty means: in-cluster inside a pod, else the user's kubeconfig.
 
     `master` replaces the address of the API server, whatever the configuration states.
     """
@@ -56,7 +56,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """The files that decide how a connection is made; equal values need no new connections.
+    """The files that decide how a connection is made. Equal values need no new connections.
 
     `digest` stands for what is in the files.
     """
@@ -73,7 +73,7 @@ class Tls:
         return replace(self, digest=_digest(filter(None, (self.ca_file, self.certificate, self.key))))
 
     def context(self) -> ssl.SSLContext:
-        """Make the settings for connections; raises CredentialsError when a file cannot be used."""
+        """Make the settings for connections. Raises CredentialsError when a file cannot be used."""
         try:
             made = ssl.create_default_context(cafile=self.ca_file)
             if self.certificate:
@@ -116,7 +116,7 @@ class Credentials:
 
     @classmethod
     async def load(cls, source: Source) -> Credentials:
-        """Read the configuration; raises CredentialsError."""
+        """Read the configuration. Raises CredentialsError."""
         made = cls(source)
         await made._read()
         return made
@@ -233,7 +233,7 @@ def namespace_of_service_account() -> str:
 
 
 def _digest(paths: Iterable[str]) -> str:
-    """Return a fingerprint of some files; an unreadable file has an empty part."""
+    """Return a fingerprint of some files. An unreadable file has an empty part."""
     made = hashlib.sha256()
     for path in paths:
         try:

@@ -20,17 +20,17 @@ from kubernetes_asyncio.config.exec_provider import ExecProvider
 from volsched.model.errors import shortened
 
 PLUGIN_SECONDS: Final = 20.0
-"""The time limit of a plugin; it may have to ask a network, and no person."""
+"""The time limit of a plugin. It may have to ask a network, and no person."""
 
 LAST_SECONDS: Final = 1.0
 """The time in which a killed plugin must end."""
 
 
 class ExecPlugin(ExecProvider):
-    """One plugin as the kubeconfig names it; raises ConfigException, which never holds what it printed."""
+    """One plugin as the kubeconfig names it. Raises ConfigException, which never holds what it printed."""
 
     async def run(self, previous_response: str | None = None) -> Any:
-        """Run it and return the status that it prints; it is killed after the time limit."""
+        """Run it and return the status that it prints. It is killed after the time limit."""
         spec: dict[str, Any] = {"interactive": False}
         if previous_response:
             spec["response"] = previous_response

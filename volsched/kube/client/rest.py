@@ -24,7 +24,7 @@ from yarl import URL
 
 from volsched import __version__
 from volsched.kube.client.credentials import Credentials, Source, Tls
-from volsched.kube.client.wire import Admit, Answer, Wire, WireError
+from volsched.kube.client.wire import Answer, StartWrite, Wire, WireError
 from volsched.kube.errors import OVERLOADED, TOO_LARGE, ApiError, CredentialsError
 from volsched.kube.fence import Fence
 from volsched.kube.histogram import Histogram
@@ -90,7 +90,7 @@ class _Call:
     within: float
     resource: str
     verb: str
-    admit: Admit | None
+    start_write: StartWrite | None
 
 
 class Api:
@@ -114,7 +114,7 @@ class Api:
 
     @classmethod
     async def connect(cls, source: Source, *, qps: float = 0.0, burst: int = 5000) -> Api:
-        """Read the configuration and be ready to ask; no request is made yet. Raises CredentialsError."""
+        """Read the configuration and be ready to ask. No request is made yet. Raises CredentialsError."""
         api = cls(await Credentials.load(source), RateLimiter(qps, burst))
         await api._open()
         return api
@@ -154,7 +154,7 @@ class Api:
         verb: str = "",
         fence: Fence | None = None,
     ) -> bytes:
-        """Send one request and return the answer's body; raises ApiError.
+        """Send one request and return the answer's body. Raises ApiError.
 
         `path` is absolute and encoded, `within` counts in seconds from sending to the last byte; `resource` and `verb`
         are for counting. `fence` is for every write that only the leader may do: it is asked right before the bytes go,
@@ -162,8 +162,8 @@ class Api:
         it is closed.
         """
         await self._limiter.take()
-        admit = fence.admit if fence is not None else None
-        call = _Call(method, path, body, content_type, within, resource, verb or _VERBS[method], admit)
+        start_write = fence.start_write if fence is not None else None
+        call = _Call(method, path, body, content_type, within, resource, verb or _VERBS[method], start_write)
         try:
             return await self._counted(call)
         except ApiError as error:
@@ -172,7 +172,7 @@ class Api:
         return await self._counted(call)
 
     async def get(self, path: str, resource: str, *, within: float = REQUEST_TIMEOUT_SECONDS, verb: str = "") -> Any:
-        """Return an object or a list as plain JSON values; raises ApiError."""
+        """Return an object or a list as plain JSON values. Raises ApiError."""
         return parsed(await self.request("GET", path, resource, within=within, verb=verb))
 
     @asynccontextmanager
@@ -217,14 +217,16 @@ class Api:
         answer = await (self._by_wire(call, wire) if wire is not None else self._by_aiohttp(call))
         if not 200 <= answer.status < 300:
             raise _refusal(answer)
-        if not answer.body.startswith(b"{"):  # a page of whoever stands between: nothing was done, or nobody knows
+        if not answer.body.startswith(b"{"):  # a page of a proxy: nothing was done, or that is not known
             raise _not_json(answer.body)
         return answer.status, answer.body
 
     async def _by_wire(self, call: _Call, wire: Wire) -> Answer:
         content = f"Content-Type: {call.content_type}\r\n" if call.body is not None else ""
         try:
-            return await wire.request(call.method, call.path, self._head + content, call.body, call.within, call.admit)
+            return await wire.request(
+                call.method, call.path, self._head + content, call.body, call.within, call.start_write
+            )
         except WireError as error:
             self._note(error)
             raise _of_wire(error) from error
@@ -236,7 +238,7 @@ class Api:
 
     async def _by_aiohttp(self, call: _Call) -> Answer:
         """Send a request through the proxy that is configured."""
-        within = call.admit(call.within) if call.admit is not None else call.within
+        within = call.start_write(call.within) if call.start_write is not None else call.within
         headers = self._headers()
         if call.body is not None:
             headers["Content-Type"] = call.content_type
@@ -250,7 +252,7 @@ class Api:
                 proxy=self._credentials.proxy,
                 server_hostname=self._credentials.server_name,
                 allow_redirects=False,
-                trace_request_ctx=call.admit,
+                trace_request_ctx=call.start_write,
             ) as response:
                 return _answer_of(response, await response.read())
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
@@ -324,7 +326,7 @@ class Api:
             self._head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
 
     async def _reopen(self) -> None:
-        """Use other certificates for new connections; unusable ones, as half of a file, are ignored for now."""
+        """Use other certificates for new connections. Unusable ones, as half of a file, are ignored for now."""
         try:
             await self._open()
         except CredentialsError as error:
@@ -335,7 +337,7 @@ class Api:
             _log.info("connections are made with new certificates", server=self.server)
 
     async def _open(self) -> None:
-        """Make fresh connection pools, as at the start and when certificates changed; raises CredentialsError."""
+        """Make fresh connection pools, as at the start and when certificates changed. Raises CredentialsError."""
         credentials = self._credentials
         context = credentials.tls.context()
         sessions: dict[Pool, aiohttp.ClientSession] = {}
@@ -363,9 +365,9 @@ async def _close(sessions: Mapping[Pool, aiohttp.ClientSession], wires: Mapping[
 
 async def _ask_the_fence(_: aiohttp.ClientSession, context: Any, __: object) -> None:
     """Ask the fence whether a write may go, now that there is a connection; its error ends the request."""
-    admit: Admit | None = context.trace_request_ctx
-    if admit is not None:
-        admit(0.0)
+    start_write: StartWrite | None = context.trace_request_ctx
+    if start_write is not None:
+        start_write(0.0)
 
 
 def _session(context: ssl.SSLContext, limit: int) -> aiohttp.ClientSession:
@@ -383,7 +385,7 @@ def _session(context: ssl.SSLContext, limit: int) -> aiohttp.ClientSession:
 
 
 def parsed(answer: bytes) -> Any:
-    """Return the JSON value of an answer; raises ApiError if it is none, for example a page of a proxy."""
+    """Return the JSON value of an answer. Raises ApiError if it is none, for example a page of a proxy."""
     try:
         return json_text.decode(answer)
     except (msgspec.DecodeError, UnicodeError) as error:

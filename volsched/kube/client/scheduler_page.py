@@ -17,7 +17,7 @@ ANSWER_SECONDS: Final = 90.0
 
 
 def explanation(source: Source, scheduler: str, asked: Mapping[str, str]) -> bytes:
-    """Return the JSON of `/explain` at a scheduler's URL; raises ApiError, and CredentialsError without a token."""
+    """Return the JSON of `/explain` at a scheduler's URL. Raises ApiError, and CredentialsError without a token."""
     return asyncio.run(_explanation(source, scheduler, asked))
 
 

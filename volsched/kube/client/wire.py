@@ -37,7 +37,7 @@ _NO_BODY: Final = frozenset({204, 304})
 
 P = TypeVar("P", bound=asyncio.Protocol)
 
-Admit: TypeAlias = Callable[[float], float]
+StartWrite: TypeAlias = Callable[[float], float]
 
 
 class WireError(Exception):
@@ -59,7 +59,7 @@ class WireError(Exception):
 
 @dataclass(slots=True)
 class Answer:
-    """The server's answer; names of headers are in lower case."""
+    """The server's answer. Names of headers are in lower case."""
 
     status: int
     phrase: str
@@ -185,7 +185,7 @@ class _Reading:
 
 
 def read_head(data: bytes) -> tuple[Answer, bytes] | None:
-    """Return an answer without its body and the bytes after its head; None while the head is not complete."""
+    """Return an answer without its body and the bytes after its head, or None while the head is not complete."""
     while True:
         end = data.find(b"\r\n\r\n")
         if end < 0:
@@ -269,7 +269,7 @@ class _Connection(asyncio.Protocol):
         self._wire.lost(self)
 
     async def exchange(self, request: bytes, within: float) -> Answer:
-        """Send a request and return its answer; raises WireError. The connection is closed if that fails."""
+        """Send a request and return its answer. Raises WireError. The connection is closed if that fails."""
         if self._transport is None or not self.is_open:
             raise WireError("the connection is closed", sent=False)
         loop = asyncio.get_running_loop()
@@ -358,7 +358,7 @@ class Stream(asyncio.Protocol):
         self._wake()
 
     async def start(self, request: bytes, within: float) -> Answer:
-        """Send the request and return the head of the answer, with the body only of a refusal; raises WireError."""
+        """Send the request and return the head of the answer, with the body only of a refusal. Raises WireError."""
         if self._transport is None:
             raise WireError("the connection is closed", sent=False)
         self._transport.write(request)
@@ -370,7 +370,7 @@ class Stream(asyncio.Protocol):
         return answer
 
     async def read(self, silence: float) -> bytes:
-        """Return the bytes that came, empty only at the end; raises WireError, also after that long without any."""
+        """Return the bytes that came, empty only at the end. Raises WireError, also after that long without any."""
         while not self._unread and not self._ended:
             await self._wait(silence)
         taken = self._unread[0] if len(self._unread) == 1 else b"".join(self._unread)
@@ -451,25 +451,33 @@ class Wire:
         self._queue: deque[asyncio.Future[None]] = deque()
 
     async def request(
-        self, method: str, path: str, headers: str, body: bytes | None, within: float, admit: Admit | None = None
+        self,
+        method: str,
+        path: str,
+        headers: str,
+        body: bytes | None,
+        within: float,
+        start_write: StartWrite | None = None,
     ) -> Answer:
-        """Send one request and return its answer; raises WireError. `headers` are whole lines.
+        """Send one request and return its answer. Raises WireError. `headers` are whole lines.
 
-        `admit` is asked once there is a connection, right before the request goes: it returns how many of the seconds
-        that are left it may take, or raises.
+        `start_write` is asked once there is a connection, right before the request goes: it returns how many of the
+        seconds that are left it may take, or raises.
         """
         deadline = time.monotonic() + within
         connection = await self._acquire(deadline)
         try:
             left = max(0.001, deadline - time.monotonic())
-            return await connection.exchange(self._bytes(method, path, headers, body), admit(left) if admit else left)
+            return await connection.exchange(
+                self._bytes(method, path, headers, body), start_write(left) if start_write else left
+            )
         finally:
             if connection.is_open:
                 self._free.append(connection)
             self._wake()
 
     async def stream(self, path: str, headers: str, within: float) -> tuple[Answer, Stream]:
-        """Open a watch on a connection of its own; raises WireError if its head does not come in time."""
+        """Open a watch on a connection of its own. Raises WireError if its head does not come in time."""
         stream = await self._connect(Stream, min(CONNECT_SECONDS, within))
         self._streams.add(stream)
         try:

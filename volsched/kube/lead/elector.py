@@ -8,8 +8,8 @@ The rules, each of which some client library breaks:
 * Every request ends within that deadline.
 * An update names the version that it is based on, so two candidates cannot both win.
 * A leader that stops gives the lease back.
-* A leader writes nothing more and ends its process if it loses the lease, if it was stopped for as long as the lease
-lasts, or if a write was refused because it renewed late.
+* A leader begins no further write and ends its process if it loses the lease, if it was stopped for as long as the
+  lease lasts, or if a write was refused because it renewed late. A request that was sent may still be applied later.
 
 The elector is one class: each rule reads the record and the times that the others write.
 """
@@ -120,7 +120,7 @@ class Elector:
     # -- life -----------------------------------------------------------------------------------------------------
 
     async def acquire(self) -> None:
-        """Return once this process holds the lease; failures meanwhile are retried."""
+        """Return once this process holds the lease. Failures meanwhile are retried."""
         where = f"{self._settings.namespace}/{self._settings.name}"
         _log.info("waiting for leadership", lease=where, identity=self.identity)
         trouble = ""
@@ -146,7 +146,7 @@ class Elector:
         return pause
 
     async def keep(self) -> str:
-        """Renew the lease as long as possible, and return why that ended; the fence is closed then."""
+        """Renew the lease as long as possible, and return why that ended. The fence is closed then."""
         reason = ""
         while not reason:
             await asyncio.sleep(max(0.0, min(self._settings.retry_period, self._left())))
@@ -172,7 +172,7 @@ class Elector:
     # -- one step -------------------------------------------------------------------------------------------------
 
     def _too_late(self) -> str:
-        """Raise if another may have taken over, as after this process was stopped: then it writes nothing more.
+        """Return why leading is over if another may have taken over, as after this process was stopped; else empty.
 
         The same holds after a refused write: that is dropped, and a late renewal does not bring it back.
         """
@@ -201,7 +201,7 @@ class Elector:
         return self._fence.valid_until - time.monotonic()
 
     async def _try(self) -> bool:
-        """Take or renew the lease if that is allowed, and return True if we hold it now; raises ApiError.
+        """Take or renew the lease if that is allowed, and return True if we hold it now. Raises ApiError.
 
         While leading, the record of the last write is renewed without reading it first; after a conflict it is read for
         the next try.

@@ -24,7 +24,7 @@ from volsched.kube.lead.elector import Elector, LeaseSettings, Predecessor
 from volsched.kube.tasks import Tasks
 
 END_SECONDS: Final = 4.0
-"""The time limit of the end, giving the Lease back included; a slower thread ends with the process."""
+"""The time limit of the end, giving the Lease back included. A slower thread ends with the process."""
 
 _log = structlog.get_logger(__name__)
 
@@ -82,7 +82,7 @@ class LeaseThread:
         return await self._acquired
 
     async def end(self, *, release: bool) -> None:
-        """Stop, and give the lease back first if asked to; ask for that only when every write is over."""
+        """Stop, and give the lease back first if asked to. Ask for that only when every write is over."""
         if release:
             self._fence.close()
         self._releases = release

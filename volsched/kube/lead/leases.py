@@ -41,7 +41,7 @@ def of_schedulers(namespace: str = "") -> Resource:
 
 @dataclass(frozen=True, slots=True)
 class LeaseInfo:
-    """The metadata of one scheduler on its Lease; ``lease`` is `namespace/name`, ``renewed`` an RFC 3339 time."""
+    """The metadata of one scheduler on its Lease. ``lease`` is `namespace/name`, ``renewed`` an RFC 3339 time."""
 
     lease: str
     names: tuple[str, ...]
@@ -74,8 +74,13 @@ def hash_in(annotations: Mapping[str, str], source: str) -> str:
 
 def read(lease: api.Lease) -> LeaseInfo:
     """Return what a scheduler has stated on its Lease."""
-    told = lease.metadata.annotations
-    names = tuple(name for name in told.get(NAMES, "").split(",") if name)
+    annotations = lease.metadata.annotations
+    names = tuple(name for name in annotations.get(NAMES, "").split(",") if name)
     return LeaseInfo(
-        lease.key, names, told.get(QUEUE, ""), told.get(CONFIGURATION, ""), told.get(HASH, ""), lease.spec.renew_time
+        lease.key,
+        names,
+        annotations.get(QUEUE, ""),
+        annotations.get(CONFIGURATION, ""),
+        annotations.get(HASH, ""),
+        lease.spec.renew_time,
     )

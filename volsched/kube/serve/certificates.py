@@ -1,7 +1,7 @@
-"""Certificates of the webhooks for clusters without cert-manager: an authority signs once and is forgotten.
+"""Certificates of the webhooks for clusters without cert-manager.
 
-Each pair has a certificate authority of its own, whose key is dropped after it has signed; a reader of the Secret can
-serve as the webhooks and sign nothing. So a renewal brings a new authority, and the API server has to trust the one
+Each pair has a certificate authority of its own, whose key is dropped after it has signed. A reader of the Secret can
+serve as the webhooks, but cannot sign. So a renewal brings a new authority, and the API server has to trust the one
 before as well until every replica has the new files: `bundle_with` keeps both.
 """
 
@@ -37,7 +37,7 @@ class Pair:
 
     @classmethod
     def made(cls, names: Sequence[str], begin: datetime, lifetime: timedelta) -> Pair:
-        """Make one for these DNS names and IP addresses; the first is its subject."""
+        """Make one for these DNS names and IP addresses. The first is its subject."""
         signer, served = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
         issuer = _named(f"volsched, {begin:%Y-%m-%dT%H:%M:%SZ}")
         span = (begin - SKEW, begin + lifetime)
@@ -108,7 +108,7 @@ def name_problem(name: str) -> str:
 
 
 def ends_of(certificate: bytes) -> datetime:
-    """Return until when a certificate is valid; ValueError when it is none."""
+    """Return until when a certificate is valid. Raises ValueError when it is none."""
     return x509.load_pem_x509_certificate(certificate).not_valid_after_utc
 
 

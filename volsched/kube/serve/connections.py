@@ -39,7 +39,7 @@ WHY_CLOSED: Final = ("displaced", "refused", "slow", "idle", "stalled", "handsha
 
 
 class Stage(IntEnum):
-    """The stages of a connection; lower ones are closed first."""
+    """The stages of a connection. Lower ones are closed first."""
 
     SILENT = 0
     """Not a byte has come."""
@@ -53,7 +53,7 @@ class Stage(IntEnum):
 
 @dataclass(slots=True, eq=False)
 class Connection:
-    """One connection of a peer; ``since`` is the loop's time at which its stage began."""
+    """One connection of a peer. ``since`` is the loop's time at which its stage began."""
 
     peer: str
     since: float
@@ -91,7 +91,7 @@ class Connection:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """The limits of an address, in total and per peer; peers in ``unlimited`` may use all places."""
+    """The limits of an address, in total and per peer. Peers in ``unlimited`` may use all places."""
 
     total: int = 128
     per_peer: int = 32
@@ -130,7 +130,7 @@ class ConnectionTable:
         return iter([each for group in self._of.values() for each in group])
 
     def make_room(self, peer: str) -> bool:
-        """Close idle connections to make room for a new one of a peer; return False if there is none to close."""
+        """Close idle connections to make room for a new one of a peer. Return False if there is none to close."""
         own = self._of.get(peer, [])
         if len(own) >= self.limits.per_peer and not self.limits.has_no_limit(peer):
             return self._give_up([own])
@@ -142,7 +142,7 @@ class ConnectionTable:
         self._count += 1
 
     def remove(self, connection: Connection) -> None:
-        """Forget one that has ended; one that is forgotten already does no harm."""
+        """Forget one that has ended. One that is forgotten already does no harm."""
         group = self._of.get(connection.peer, [])
         if connection in group:
             group.remove(connection)
@@ -164,7 +164,7 @@ class ConnectionTable:
                 self.close(connection, why)
 
     def close_one(self) -> bool:
-        """Close the least useful idle connection, as descriptors are short; return False without one."""
+        """Close the least useful idle connection, as descriptors are short. Return False without one."""
         return self._give_up(self._by_size())
 
     def _by_size(self) -> list[list[Connection]]:
@@ -188,5 +188,5 @@ def peer_of(name: object) -> str:
 
 
 def networks(text: str) -> tuple[Network, ...]:
-    """Return networks and single addresses that a text lists with commas between them; raises ValueError."""
+    """Return networks and single addresses that a text lists with commas between them. Raises ValueError."""
     return tuple(ipaddress.ip_network(part.strip(), strict=False) for part in text.split(",") if part.strip())

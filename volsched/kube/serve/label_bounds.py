@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 MOST: Final[Mapping[str, int]] = {"queue": 1000, "queue_name": 1000, "resource": 200}
-"""The most values by label name; users do not choose the values of other labels."""
+"""The most values by label name. Users do not choose the values of other labels."""
 
 OTHER: Final = "other"
 

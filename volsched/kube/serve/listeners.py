@@ -13,7 +13,7 @@ from typing import Final
 from volsched.kube.errors import KubeSetupError
 
 BACKLOG: Final = 4096
-"""Connections that wait to be accepted; a burst of idle ones must not keep the kubelet's out."""
+"""Connections that wait to be accepted. A burst of idle ones must not keep the kubelet's out."""
 
 
 class Listeners:
@@ -32,7 +32,7 @@ class Listeners:
                 self._open[address] = _listening(address)
 
     def take(self, address: str) -> socket.socket:
-        """Return a socket that listens there: the one that was opened before, else a new one; raises KubeSetupError."""
+        """Return a socket that listens there: the one that was opened before, else a new one. Raises KubeSetupError."""
         return self._open.pop(address, None) or _listening(address)
 
     def close(self) -> None:
@@ -42,7 +42,7 @@ class Listeners:
 
 
 def parse_address(address: str) -> tuple[str, int]:
-    """Split `host:port`, where the host may be absent or a bracketed IPv6 address; raises KubeSetupError."""
+    """Split `host:port`, where the host may be absent or a bracketed IPv6 address. Raises KubeSetupError."""
     host, colon, port = address.rpartition(":")
     if not colon or not port.isdigit() or int(port) > 65535:
         raise KubeSetupError(f"{address!r} is no address to listen on; write host:port or :port")

@@ -15,7 +15,7 @@ import structlog
 from volsched.kube.histogram import Histogram
 
 BEAT_SECONDS: Final = 0.05
-"""The time between two looks at the loop; a longer gap is the time that it stood still."""
+"""The time between two looks at the loop. A longer gap is the time that it stood still."""
 
 STALL_SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 LOUD_SECONDS: Final = 1.0

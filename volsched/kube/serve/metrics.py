@@ -31,7 +31,7 @@ Read: TypeAlias = Callable[[], Numbers]
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """A family of histograms; bounds and sums are shown times `scale`."""
+    """A family of histograms. Bounds and sums are shown times `scale`."""
 
     name: str
     help: str

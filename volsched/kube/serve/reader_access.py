@@ -13,10 +13,10 @@ from typing import Final
 
 import structlog
 
+from volsched.kube.asker_turns import AskerTurns, TooManyAskedError
 from volsched.kube.client.rest import Api
 from volsched.kube.errors import ApiError
 from volsched.kube.serve.reviews import may, whose
-from volsched.kube.turns import TooManyAskedError, Turns
 from volsched.kube.write.throttle import TokenBucket
 from volsched.model.values.bounded import Bounded
 
@@ -72,22 +72,22 @@ class ReaderAccess:
     def __init__(self, api: Api) -> None:
         self._api = api
         self._rates = ReviewRates()
-        self._turns = Turns(REVIEWS_UNDER_WAY, 2, REVIEWS_AT_ONCE, MOST_REVIEWS_WAITING)
+        self._turns = AskerTurns(REVIEWS_UNDER_WAY, 2, REVIEWS_AT_ONCE, MOST_REVIEWS_WAITING)
         self._names: Bounded[bytes, str] = Bounded(MOST_KEPT)
         self._known: Bounded[tuple[bytes, str], tuple[float, AccessRefusal | None]] = Bounded(MOST_KEPT)
 
     async def refusal(self, authorization: str, path: str, address: str = "") -> AccessRefusal | None:
-        """Return why the sender of this header, from an address, may not read a path; None if it may."""
+        """Return why the sender of this header, from an address, may not read a path, or None if it may."""
         return await self._refusal(authorization, AccessRequest.path(path), address)
 
     async def refusal_of(
         self, authorization: str, group: str, resource: str, namespace: str, name: str, *, address: str = ""
     ) -> AccessRefusal | None:
-        """Return why the sender of this header, from an address, may not get an object; None if it may."""
+        """Return why the sender of this header, from an address, may not get an object, or None if it may."""
         return await self._refusal(authorization, AccessRequest.object(group, resource, namespace, name), address)
 
     def asker(self, authorization: str) -> str:
-        """Return the name of the sender of this header, if it was checked; readers take turns by it."""
+        """Return the name of the sender of this header, if it was checked. Readers take turns by it."""
         return self._names.recall(_digest(authorization.partition(" ")[2].strip())) or ""
 
     async def _refusal(self, authorization: str, wanted: AccessRequest, address: str) -> AccessRefusal | None:
@@ -132,7 +132,7 @@ class ReviewRates:
         self._of: Bounded[str, TokenBucket] = Bounded(MOST_KEPT)
 
     def take(self, address: str) -> bool:
-        """True if a reader at an address is checked now; a new address always is."""
+        """True if a reader at an address is checked now. A new address always is."""
         bucket = self._of.recall(address)
         if bucket is None:
             self._of[address] = bucket = TokenBucket(REVIEWS_PER_SECOND, REVIEWS_AT_ONCE)

@@ -23,7 +23,7 @@ class Person:
 
 
 async def whose(api: Api, token: str) -> Person | None:
-    """Return whose a token is; None when the API server does not know it. Raises ApiError."""
+    """Return whose a token is, or None when the API server does not know it. Raises ApiError."""
     review = await _review(api, REVIEWS_OF_TOKENS, "TokenReview", "authentication.k8s.io/v1", {"token": token})
     if not review.get("authenticated"):
         return None
@@ -45,7 +45,7 @@ async def may(api: Api, person: Person, field: str, attributes: Mapping[str, str
 
 
 async def _review(api: Api, path: str, kind: str, version: str, spec: dict[str, Any]) -> dict[str, Any]:
-    """Have one review made, and return its status; raises ApiError."""
+    """Have one review made, and return its status. Raises ApiError."""
     body = json.dumps({"apiVersion": version, "kind": kind, "spec": spec}).encode()
     answer = await api.request("POST", path, path.rpartition("/")[2], body=body, within=_WITHIN_SECONDS)
     status = json.loads(answer).get("status")

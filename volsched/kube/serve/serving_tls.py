@@ -18,7 +18,7 @@ LIFETIME: Final = timedelta(days=3650)
 
 
 def self_signed_context() -> ssl.SSLContext:
-    """Return a context with a certificate of its own; the key is in memory alone, never in a file."""
+    """Return a context with a certificate of its own. The key is in memory alone, never in a file."""
     pair = Pair.made([socket.gethostname() or "volsched", "localhost"], datetime.now(UTC), LIFETIME)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2

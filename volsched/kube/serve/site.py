@@ -218,7 +218,7 @@ class _Listening:
         handshake = HANDSHAKE_SECONDS if self._tls is not None else None
         try:
             await self._loop.connect_accepted_socket(
-                lambda: _Watched(self._site, handler, connection),
+                lambda: _ForwardingProtocol(self._site, handler, connection),
                 accepted,
                 ssl=self._tls,
                 ssl_handshake_timeout=handshake,
@@ -238,8 +238,8 @@ def _cancel(task: asyncio.Task[None]) -> None:
     task.cancel()
 
 
-class _Watched(asyncio.Protocol):
-    """Passes everything on to aiohttp's protocol, and reports when the connection is made and lost."""
+class _ForwardingProtocol(asyncio.Protocol):
+    """Forwards everything to aiohttp's protocol, and reports when the connection is made and lost."""
 
     def __init__(self, site: LimitedSites, handler: RequestHandler, connection: Connection) -> None:
         self._site = site

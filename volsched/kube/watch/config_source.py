@@ -74,7 +74,7 @@ class ConfigReports(Generic[T]):
             self._record_event(event)
 
     def offer(self, text: str) -> ConfigError | None:
-        """Take a text; return its problem, None if it is in force now or nothing new."""
+        """Take a text. Return its problem, None if it is in force now or nothing new."""
         if text == self._text:
             return None
         self._text = text
@@ -102,7 +102,7 @@ class ConfigReports(Generic[T]):
         return None
 
     def refuse(self, error: ConfigError) -> None:
-        """Note that the text is missing; the same again is no news."""
+        """Note that the text is missing. The same again is no news."""
         if self._state.verdict == MISSING and self._state.problem == str(error):
             return
         self._text = None
@@ -143,7 +143,7 @@ class FileSource(Generic[T]):
         self._read_at = 0.0
 
     async def first(self) -> None:
-        """Load it; raises ConfigError when it cannot be read or does not hold."""
+        """Load it. Raises ConfigError when it cannot be read or does not hold."""
         self._seen = self._signature()
         error = self._verdicts.offer(self._text())
         if error is not None:
@@ -206,7 +206,7 @@ class ConfigMapSource(Generic[T]):
         self._task: asyncio.Task[None] | None = None
 
     async def first(self) -> None:
-        """Load it, waiting until it is there; raises ConfigError when it does not hold."""
+        """Load it, waiting until it is there. Raises ConfigError when it does not hold."""
         self._task = asyncio.get_running_loop().create_task(self._informer.run(), name="informer of the configuration")
         await asyncio.wait((self._task, self._first), return_when=asyncio.FIRST_COMPLETED)
         if not self._first.done():

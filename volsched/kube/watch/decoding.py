@@ -63,7 +63,7 @@ class KindReader:
         self._pages: Any = msgspec.json.Decoder(Page[resource.struct])  # type: ignore[name-defined]
 
     def page(self, answer: bytes) -> Page[Any]:
-        """Read a page of a list; raises ApiError."""
+        """Read a page of a list. Raises ApiError."""
         try:
             return json_text.decode_by(self._pages.decode, answer)
         except msgspec.ValidationError:
@@ -80,7 +80,7 @@ class KindReader:
             raise ApiError(0, "Broken", f"a page is no list: {error}") from error
 
     def events(self, lines: bytes) -> Iterator[WatchEvent[Any]]:
-        """Yield the events of whole lines; raises ApiError after the events before an error line."""
+        """Yield the events of whole lines. Raises ApiError after the events before an error line."""
         try:
             events = self._decoder.decode_lines(lines)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -104,7 +104,7 @@ class KindReader:
             yield self._odd_event(line) if event is None or event.type == "ERROR" else event
 
     def _odd_event(self, line: bytes) -> WatchEvent[Any]:
-        """Read a line that is not as expected; raises ApiError when it is an error."""
+        """Read a line that is not as expected. Raises ApiError when it is an error."""
         try:
             raw = json_text.decode(line)
             kind, found = raw["type"], raw["object"]

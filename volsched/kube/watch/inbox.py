@@ -64,7 +64,7 @@ class Inbox:
         self._wake_event.set()
 
     def wait(self, timeout: float) -> bool:
-        """Wait for changes (and the end of their burst) or for `timeout` seconds; return True if there are any."""
+        """Wait for changes (and the end of their burst) or for `timeout` seconds. Return True if there are any."""
         if not self._wake_event.wait(max(0.0, timeout)):
             return False
         deadline = time.monotonic() + self._longest

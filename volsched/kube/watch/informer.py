@@ -405,7 +405,7 @@ class Informer:
             if key in self._known:
                 changes.append(self._forget(key))
             return
-        if self._known.get(key, uid) != uid:  # made again under the same name while nobody was looking
+        if self._known.get(key, uid) != uid:  # made again under the same name during a gap of the watch
             changes.append(self._forget(key))
         self._known[key] = uid
         if self._seen is not None:
@@ -423,7 +423,7 @@ class Informer:
         return Deleted(self.resource.kind, namespace, name, self._known.pop(key))
 
     def _emit(self, changes: list[Change]) -> None:
-        """Pass on changes; a failure over one ends with that one."""
+        """Pass on changes. A failure over one ends with that one."""
         if not changes:
             return
         self.changes += len(changes)
@@ -472,7 +472,7 @@ def _now() -> float:
 
 
 def _is_newer(version: str, than: str) -> bool:
-    """True if an event is news; versions of one kind are comparable numbers, and other versions count as news."""
+    """True if an event is news. Versions of one kind are comparable numbers, and other versions count as news."""
     try:
         return int(version) > int(than)
     except ValueError:

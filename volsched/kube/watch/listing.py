@@ -38,7 +38,7 @@ def _whatever(_kind: str, found: Sequence[api.ApiObject]) -> Sequence[api.ApiObj
 
 @dataclass(slots=True)
 class Listing:
-    """The objects by kind, then by namespace and name; unreadable ones are left out and listed.
+    """The objects by kind, then by namespace and name. Unreadable ones are left out and listed.
 
     ``dropped`` are the fields of Queues that the server does not keep, None if that is not known. Its ``repr`` is
     short: ``asyncio.run`` ends with the ``repr`` of the result.
@@ -51,7 +51,7 @@ class Listing:
 
 
 def read_cluster(source: Source, kinds: Sequence[Resource | ServedKind]) -> Listing:
-    """Read everything of these kinds; raises CredentialsError and ApiError, whose text names the kind and the way out.
+    """Read everything of these kinds. Raises CredentialsError and ApiError, whose text names the kind and the way out.
 
     An optional kind that the server does not have has no objects.
     """
@@ -95,7 +95,7 @@ async def _read(source: Source, kinds: Sequence[Resource | ServedKind]) -> Listi
 
 
 async def listed(server: Api, kinds: Sequence[Resource | ServedKind], sieve: Sieve = _whatever) -> Listing:
-    """Read everything of these kinds from a server that is connected; raises ApiError as `read_cluster` does.
+    """Read everything of these kinds from a server that is connected. Raises ApiError as `read_cluster` does.
 
     ``sieve`` is given the objects of each page, and returns those that are kept.
     """
@@ -107,7 +107,7 @@ async def listed(server: Api, kinds: Sequence[Resource | ServedKind], sieve: Sie
 
 
 async def _list_all(server: Api, resources: Sequence[Resource], listing: Listing, sieve: Sieve) -> None:
-    """List a few kinds at a time; the objects are in the order of the kinds all the same."""
+    """List a few kinds at a time. The objects are in the order of the kinds all the same."""
     turns = asyncio.Semaphore(AT_ONCE)
     parts = [Listing(listing.server) for _ in resources]
 

@@ -55,7 +55,7 @@ class Resource:
 
     @property
     def discovery_path(self) -> str:
-        """Return the path that lists the kinds of this group and version; everybody may read it."""
+        """Return the path that lists the kinds of this group and version. Everybody may read it."""
         return f"{'/api/' if '/' not in self.group_version else '/apis/'}{self.group_version}"
 
     @property
@@ -89,7 +89,7 @@ def keep_pod(pod: api.ApiObject) -> bool:
 
 
 def watched(*, need_groups: bool) -> tuple[Resource, ...]:
-    """Return everything that a scheduler has to know; PodGroups and Queues may be absent unless they are needed."""
+    """Return everything that a scheduler has to know. PodGroups and Queues may be absent unless they are needed."""
     storage, devices = "storage.k8s.io/v1", dra.GROUP_VERSION
     template = observed.ResourceClaimTemplate
     rules = ("DeviceTaintRule", dra.RULES_VERSION, "devicetaintrules", dra.DeviceTaintRule)

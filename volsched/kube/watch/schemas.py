@@ -24,13 +24,13 @@ QUEUE_FIELDS: Final = ("spec.dra",)
 """Fields of a Queue that decide something and that a foreign CRD may lack."""
 
 LOOK_AGAIN_SECONDS: Final = 300.0
-"""A CRD is rarely changed; the document has some 80 KB."""
+"""A CRD is rarely changed. The document has some 80 KB."""
 
 _log = structlog.get_logger(__name__)
 
 
 async def follow_queue_schema(api: Api, report: Callable[[DroppedFields], None]) -> None:
-    """Report which fields of Queues the API server drops, now and after each change; does not return."""
+    """Report the fields of Queues that the API server drops, now and after each change. Runs forever."""
     known: frozenset[str] | None = None
     while True:
         dropped = await dropped_of_queues(api)
@@ -43,7 +43,7 @@ async def follow_queue_schema(api: Api, report: Callable[[DroppedFields], None])
 
 
 async def dropped_of_queues(api: Api) -> frozenset[str] | None:
-    """Return the fields of Queues that the API server drops; None while it is not known."""
+    """Return the fields of Queues that the API server drops, or None while it is not known."""
     try:
         document = await api.get(f"/openapi/v3/apis/{QUEUES}", "openapi")
     except ApiError as error:
@@ -56,7 +56,7 @@ async def dropped_of_queues(api: Api) -> frozenset[str] | None:
 
 
 def schema_of(document: Any, kind: str) -> Mapping[str, Any] | None:
-    """Return the schema of a kind from an OpenAPI document (version 3) of its group; None when it is not there."""
+    """Return the schema of a kind from an OpenAPI document (version 3) of its group, or None when it is not there."""
     components = document.get("components") if isinstance(document, Mapping) else None
     schemas = components.get("schemas") if isinstance(components, Mapping) else None
     for schema in schemas.values() if isinstance(schemas, Mapping) else ():

@@ -64,7 +64,7 @@ class Discovery:
         self._looked_at = -math.inf
 
     async def resources(self) -> Mapping[str, frozenset[str]]:
-        """Return the names of the resources of each version; raises ApiError."""
+        """Return the names of the resources of each version. Raises ApiError."""
         async with self._lock:
             if time.monotonic() - self._looked_at > SHARED_SECONDS:
                 listed = await self._get(f"/apis/{self._group}")
@@ -97,7 +97,7 @@ class Discovery:
 
 
 async def as_served(api_server: Api, kinds: Iterable[Resource | ServedKind]) -> list[Resource]:
-    """Return kinds in the versions that the server has; missing kinds are left out. Raises ApiError."""
+    """Return kinds in the versions that the server has. Missing kinds are left out. Raises ApiError."""
     discovery, found = Discovery(api_server, native.GROUP), []
     for kind in kinds:
         if isinstance(kind, Resource):
@@ -129,7 +129,7 @@ class ServedInformer(Informer):
         self._followed = ""
 
     async def _once(self) -> None:
-        """Read one watch to its end, of the present version; raises ApiError (404) without one."""
+        """Read one watch to its end, of the present version. Raises ApiError (404) without one."""
         if not self._version:
             found = await self._discovery.version(self._served)
             if found != self._followed:
@@ -150,7 +150,7 @@ class ServedInformer(Informer):
         self._sink((KindServed(self._served.kind, version),))
 
     async def _wait_for_kind(self) -> None:
-        """Go on without a kind that the server does not have; a kind that just disappeared is checked again at once."""
+        """Go on without a kind that the server does not have. A kind that just disappeared is checked again at once."""
         had_it = bool(self._version)
         self._forget_all()
         if had_it:
@@ -164,7 +164,7 @@ class ServedInformer(Informer):
         self._caught_up()
 
     async def _recover(self, error: ApiError, *, helped: bool) -> None:
-        """As for other kinds; who may not read this one goes on without it."""
+        """Recover as other informers do. Go on without a kind that may not be read (403)."""
         if error.status != 403:
             await super()._recover(error, helped=helped)
             return

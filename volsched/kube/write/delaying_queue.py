@@ -45,13 +45,13 @@ class DelayingQueue(Generic[K]):
         self._heap.clear()
 
     def next(self) -> float | None:
-        """Return when the first is due; None when none waits."""
+        """Return when the first is due, or None when none waits."""
         while self._heap and self._at.get(self._heap[0][2]) != self._heap[0][0]:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
     def take(self, now: float) -> Iterator[K]:
-        """Yield the keys that are due, the first one first; they wait no more."""
+        """Yield the keys that are due, the first one first. They wait no more."""
         while (at := self.next()) is not None and at <= now:
             key = heapq.heappop(self._heap)[2]
             del self._at[key]

@@ -41,16 +41,16 @@ COMPONENT: Final = "volsched"
 SCHEDULED: Final = "Scheduled"
 
 LANE_LIMIT: Final = 8192
-"""`Scheduled` Events that may wait; older ones are dropped."""
+"""`Scheduled` Events that may wait. Older ones are dropped."""
 
 WAITING_LIMIT: Final = 65536
-"""Other Events that may wait; those that have waited longest are dropped then."""
+"""Other Events that may wait. Those that have waited longest are dropped then."""
 
 REMEMBERED: Final = 16384
 """The most objects whose last Event is remembered, until they are gone."""
 
 REMEMBERED_OF_ONE: Final = 64
-"""The most remembered reasons of one object; some count by their message."""
+"""The most remembered reasons of one object. Some count by their message."""
 
 QPS: Final = 100.0
 BURST: Final = 200
@@ -408,7 +408,7 @@ class Events:
             newer.not_before = time.monotonic() + max(newer.backoff.next(), error.retry_after or 0.0)
 
     def _pause(self, error: ApiError) -> None:
-        """Write no Events for a while; they wait."""
+        """Write no Events for a while. They wait."""
         if self._forbidden.failures == 0:
             _log.warning("not allowed to write Events; going on without them", error=str(error))
         if time.monotonic() >= self._paused_until:

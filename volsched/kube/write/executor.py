@@ -1,4 +1,4 @@
-"""Carries out the steps of sessions: they come from the scheduling thread and go into lanes on the I/O loop.
+"""Carries out the steps of sessions, in lanes on the I/O loop.
 
 Bindings and evictions go into their lane at once. Statuses and Events may be tens of thousands after one session; they
 go into their lanes some at a time, and the loop does other work in between.
@@ -157,7 +157,7 @@ class ClusterExecutor:
             self._take_or_report(step)
         for _ in range(min(AT_ONCE, len(self._others))):
             number, step = self._others.popleft()
-            if not (_says_why(step) and self._bound.get(step.uid, 0) > number):
+            if not (_is_report(step) and self._bound.get(step.uid, 0) > number):
                 self._take_or_report(step)
         if self._others:
             self._called = True
@@ -166,7 +166,7 @@ class ClusterExecutor:
             self._bound.clear()
 
     def _take_or_report(self, step: PlanStep) -> None:
-        """Take a step over; a failure over one ends with it, and its pod is not waited for any more."""
+        """Take a step over. A failure over one ends with it, and its pod is not waited for any more."""
         if self._stopped:
             return
         try:
@@ -195,6 +195,6 @@ class ClusterExecutor:
 _URGENT: Final = (Bind, Evict, LiftGate, ReleaseClaim)
 
 
-def _says_why(step: PlanStep) -> TypeGuard[WritePodCondition | RecordEvent]:
+def _is_report(step: PlanStep) -> TypeGuard[WritePodCondition | RecordEvent]:
     """True if a step only states why a pod waits."""
     return isinstance(step, WritePodCondition) or (isinstance(step, RecordEvent) and step.type == "Warning")

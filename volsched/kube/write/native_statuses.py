@@ -30,7 +30,7 @@ Patch: TypeAlias = Callable[[str, str, bytes, str], Awaitable[bytes]]
 
 
 class NativeStatuses:
-    """Writes conditions of native groups; ``views`` has what the API server is known to have."""
+    """Writes conditions of native groups. ``views`` has what the API server is known to have."""
 
     def __init__(self, views: Views, patch: Patch) -> None:
         self._views = views
@@ -38,7 +38,7 @@ class NativeStatuses:
         self._merges_here = False
 
     async def write(self, step: WriteNativeStatus) -> bool:
-        """Write the conditions that state something new; tell whether there were any, and they were written."""
+        """Write the conditions that state something new. Return True if there were any, and they were written."""
         known = self._views.native_groups.get(f"{step.namespace}/{step.name}")
         if known is None or known.metadata.uid != step.uid:
             return False
@@ -76,7 +76,7 @@ def condition_of(group: native.PodGroup, kind: str) -> api.Condition | None:
 
 
 def news_for(group: native.PodGroup, step: WriteNativeStatus) -> list[PodGroupCondition]:
-    """Return the conditions of a step that a group lacks; except for remembered ones, True never goes back."""
+    """Return the conditions that must be written. True stays True, except for ``REMEMBERED``."""
     before = [condition_of(group, condition.type) for condition in step.conditions]
     return [
         condition

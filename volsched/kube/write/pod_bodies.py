@@ -52,7 +52,7 @@ def disruption_body(step: Evict) -> bytes:
 
 
 def ungated_body(step: LiftGate) -> bytes:
-    """Return the patch that states that a queue took a pod; it fails for another pod of the same name."""
+    """Return the patch that states that a queue took a pod. It fails for another pod of the same name."""
     message = f'volsched: the gate "{step.gate}" is lifted'
     return _status_body(step.uid, [_condition(UNGATED, "QueueAllocated", message)])
 
@@ -72,7 +72,7 @@ def _status_body(uid: str, conditions: Sequence[Mapping[str, str]]) -> bytes:
 
 
 def gate_body(step: LiftGate) -> bytes:
-    """Return the patch that removes one gate and leaves others; it fails for another pod of the same name."""
+    """Return the patch that removes one gate and leaves others. It fails for another pod of the same name."""
     gone = {"$patch": "delete", "name": step.gate}
     return msgspec.json.encode({"metadata": {"uid": step.uid}, "spec": {"schedulingGates": [gone]}})
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Final
 
 POLL_SECONDS: Final = 0.25
-"""The time between two looks of one waiting pod; no request is made for it."""
+"""The time between two looks of one waiting pod. No request is made for it."""
 
 LOOKS_PER_SECOND: Final = 2000
 """The same for all together: thousands of waiting pods of one team must not fill the loop."""

@@ -29,13 +29,13 @@ from typing import Any, Final
 import msgspec
 import structlog
 
+from volsched.kube.asker_turns import AskerTurns
 from volsched.kube.client.backoff import Backoff
 from volsched.kube.client.rest import JSON, MERGE_PATCH, Api, path_segment
 from volsched.kube.errors import ApiError, FenceError
 from volsched.kube.fence import Fence
 from volsched.kube.histogram import Histogram
 from volsched.kube.tasks import Tasks, all_of
-from volsched.kube.turns import Turns
 from volsched.kube.write.pod_writer import PrebindError
 from volsched.kube.write.polls import Polls
 from volsched.kube.write.views import Views
@@ -51,7 +51,7 @@ from volsched.model.values.bounded import Size
 
 ATTEMPTS: Final = 5
 IN_FLIGHT: Final = 32
-"""Claims that are written at the same time; namespaces take turns."""
+"""Claims that are written at the same time. Namespaces take turns."""
 
 _WRITE_TIMEOUT_SECONDS: Final = 10.0
 
@@ -79,7 +79,7 @@ class ResourceClaims:
         self._report = report
         self._record_event = record_event
         self._turns: dict[str, _Turn] = {}
-        self._spaces = Turns(IN_FLIGHT, IN_FLIGHT)
+        self._spaces = AskerTurns(IN_FLIGHT, IN_FLIGHT)
         self._releasing = Tasks()
         self._polls = Polls()
         self.durations = Histogram()
@@ -94,7 +94,7 @@ class ResourceClaims:
         return bool(step.claims)
 
     async def prepare(self, step: Bind) -> None:
-        """Have all claims of a pod allocated, reserved and ready; raises PrebindError or FenceError."""
+        """Have all claims of a pod allocated, reserved and ready. Raises PrebindError or FenceError."""
         began = time.monotonic()
         await all_of([self._prepare(write, step) for write in step.claims])
         if step.claims:
@@ -107,10 +107,10 @@ class ResourceClaims:
         async with self._turn(write, step):
             await self._persistently(write, step)
             if write.made is not None:
-                await self._tell_pod(write.made, step)
+                await self._report_claim(write.made, step)
 
     async def withdraw(self, step: Bind) -> None:
-        """Take this pod's reservations back; what cannot be taken back is left to Kubernetes' own controller."""
+        """Take this pod's reservations back. What cannot be taken back is left to Kubernetes' own controller."""
         for write in step.claims:
             async with self._spaces.turn(step.namespace):
                 await self._withdraw(write, step)
@@ -156,7 +156,7 @@ class ResourceClaims:
 
     @asynccontextmanager
     async def _turn(self, write: ClaimWrite, step: Bind) -> AsyncIterator[None]:
-        """Wait for our turn at a claim; what is kept for that goes with the last pod that wants it."""
+        """Wait for our turn at a claim. What is kept for that goes with the last pod that wants it."""
         turn = self._turns.get(write.claim)
         if turn is None:
             turn = self._turns[write.claim] = _Turn()
@@ -188,7 +188,7 @@ class ResourceClaims:
     # -- one claim ----------------------------------------------------------------------------------------------------
 
     async def _persistently(self, write: ClaimWrite, step: Bind) -> None:
-        """Write a claim; after conflicts and trouble of the server, in its state by then."""
+        """Write a claim. After conflicts and trouble of the server, in its state by then."""
         backoff = Backoff(0.05, 5.0)
         claim = self._views.resource_claims.get(write.claim)
         while True:
@@ -207,7 +207,7 @@ class ResourceClaims:
                 return
 
     async def _write(self, claim: dra.ResourceClaim, write: ClaimWrite, step: Bind) -> None:
-        """Write the missing parts of finalizer and status of a claim; raises PrebindError if it may not be used."""
+        """Write the missing parts of finalizer and status of a claim. Raises PrebindError if it may not be used."""
         if write.made is None and claim.metadata.uid != write.uid:
             raise PrebindError(f"resourceclaim {write.claim} was deleted and made again")
         has = claim.status.allocation
@@ -266,14 +266,14 @@ class ResourceClaims:
             raise PrebindError(f"resourceclaim {write.claim} is there already, and was not made for this attempt")
         return claim
 
-    async def _tell_pod(self, made: ExtendedClaim, step: Bind) -> None:
+    async def _report_claim(self, made: ExtendedClaim, step: Bind) -> None:
         """Write the requests of the claim by container into the pod's status: the kubelet reads them there."""
         mappings = [
             {"containerName": container, "resourceName": resource, "requestName": request}
             for container, resource, request in made.mappings
         ]
-        told = {"resourceClaimName": made.name, "requestMappings": mappings}
-        body = {"metadata": {"uid": step.uid}, "status": {"extendedResourceClaimStatus": told}}
+        status = {"resourceClaimName": made.name, "requestMappings": mappings}
+        body = {"metadata": {"uid": step.uid}, "status": {"extendedResourceClaimStatus": status}}
         pod = f"/api/v1/namespaces/{path_segment(step.namespace)}/pods/{path_segment(step.name)}/status"
         backoff = Backoff(0.05, 5.0)
         while True:
@@ -322,7 +322,7 @@ class ResourceClaims:
     # -- binding conditions -------------------------------------------------------------------------------------------
 
     async def _until_ready(self, step: Bind) -> None:
-        """Wait until the pod may be bound; raises PrebindError if a device has failed or takes too long."""
+        """Wait until the pod may be bound. Raises PrebindError if a device has failed or takes too long."""
         began = time.time()
         waiting = [write for write in step.claims if not self._readiness(write, step).is_reached]
         if waiting:
@@ -335,7 +335,7 @@ class ResourceClaims:
             waiting = [write for write in waiting if not self._readiness(write, step).is_reached]
 
     def _readiness(self, write: ClaimWrite, step: Bind) -> Readiness:
-        """Return the progress of a claim, which the pod must still have; claims of others are not waited for."""
+        """Return the progress of a claim, which the pod must still have. Claims of others are not waited for."""
         claim = self._views.resource_claims.get(write.claim)
         if claim is None or (write.made is None and claim.metadata.uid != write.uid):
             raise PrebindError(f"resourceclaim {write.claim} is gone")
@@ -347,7 +347,7 @@ class ResourceClaims:
 
     @staticmethod
     def _check(write: ClaimWrite, found: Readiness, began: float) -> None:
-        """Raise PrebindError if waiting for a claim is useless; its time runs from the allocation, or from our wait."""
+        """Raise PrebindError if waiting for a claim is useless. Its time runs from the allocation, or from our wait."""
         if found.failure:
             raise PrebindError(f"resourceclaim {write.claim}: {found.failure}")
         now = time.time()
@@ -380,7 +380,7 @@ class ResourceClaims:
         )
 
     def _heard(self, answer: bytes | Mapping[str, Any]) -> dra.ResourceClaim:
-        """Take in a claim after a write, before the watch shows it; a deleted one holds no devices."""
+        """Take in a claim after a write, before the watch shows it. A deleted one holds no devices."""
         kind = observed.ResourceClaim
         claim = api.decode_text(kind, answer) if isinstance(answer, bytes) else api.decode_as(kind, answer)
         labels.trim("ResourceClaim", claim)
@@ -391,7 +391,7 @@ class ResourceClaims:
 
 @dataclass(slots=True)
 class _Turn:
-    """Who writes a claim, and who waits for that: by the uid of the pod, the claim's uid and the entry to reserve."""
+    """The writers of a claim, and the pods that wait for them, by uid of the pod."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     users: int = 0

@@ -48,7 +48,7 @@ IN_FLIGHT_BEHIND_BINDS: Final = 2
 
 WRITE_TIMEOUT_SECONDS: Final = 10.0
 GROUP_INTERVAL_SECONDS: Final = 1.0
-"""The status of one PodGroup is not written more often; counts change with every pod."""
+"""The status of one PodGroup is not written more often. Counts change with every pod."""
 
 QUEUE_INTERVAL_SECONDS: Final = 1.0
 """The shortest time between two writes of one Queue's amounts."""
@@ -65,7 +65,7 @@ SETTLE_SECONDS: Final = 1.0
 
 CONDITIONS_PER_SECOND: Final = 200.0
 CONDITIONS_AT_ONCE: Final = 400
-"""The rate of conditions of waiting pods; pods with a nominated node do not wait for their turn."""
+"""The rate of conditions of waiting pods. Pods with a nominated node do not wait for their turn."""
 
 FIRST_WORDS_INTERVAL_SECONDS: Final = 5.0
 LONGEST_WORDS_INTERVAL_SECONDS: Final = 300.0
@@ -75,7 +75,7 @@ Messages of pods and PodGroups change whenever a node fills, and every watcher g
 """
 
 OWN_CONDITIONS: Final = ("Unschedulable", "Scheduled", ADMITTED, RESERVATION_RELEASED, *REMEMBERED)
-"""Types of PodGroup conditions that the scheduler sets; others are left as they are."""
+"""Types of PodGroup conditions that the scheduler sets. Others are left as they are."""
 
 _REFUSED_PAUSE_SECONDS: Final = 30.0
 _RIGHTS: Final = (401, 403)
@@ -96,7 +96,7 @@ class _Pace:
 
 @dataclass(slots=True)
 class _PendingStatus:
-    """The wanted write of one object; `not_before` is on the monotonic clock."""
+    """The wanted write of one object. `not_before` is on the monotonic clock."""
 
     step: Write
     not_before: float = 0.0
@@ -158,7 +158,7 @@ class Statuses:
         }
 
     def add(self, step: Write) -> None:
-        """Take a step over; it replaces one that waits for the same object."""
+        """Take a step over. It replaces one that waits for the same object."""
         key = step.uid
         if isinstance(step, WriteQueueStatus):
             self._queues[key] = step
@@ -347,14 +347,14 @@ class Statuses:
                 return await self._write_condition(step)
 
     def _note_pace(self, key: str, step: Write, *, is_words: bool) -> None:
-        """Lengthen the wait for messages; another reason does not reset it."""
+        """Lengthen the wait for messages. Another reason does not reset it."""
         before = self._paces.get(key)
         grows = before is not None and (is_words or isinstance(step, WritePodCondition))
         interval = before.interval * 2 if before is not None and grows else FIRST_WORDS_INTERVAL_SECONDS
         self._paces[key] = _Pace(time.monotonic(), min(interval, LONGEST_WORDS_INTERVAL_SECONDS))
 
     def _failed(self, key: str, entry: _PendingStatus, error: ApiError) -> None:
-        """Retry a transient failure unless there is a later state; deleted objects need no status.
+        """Retry a transient failure unless there is a later state. Deleted objects need no status.
 
         An API server that has just been started answers 404 for custom kinds for a moment: a Queue is gone only when
         the watch reports it.
@@ -376,7 +376,7 @@ class Statuses:
                 self._report_later(key, GroupWriteFailed(entry.step.namespace, f"{NATIVE}{entry.step.name}"))
 
     def _report_later(self, key: str, failed: GroupWriteFailed) -> None:
-        """Write the status of a PodGroup again later; once, however often it is refused meanwhile."""
+        """Write the status of a PodGroup again later. Once, however often it is refused meanwhile."""
 
         def report() -> None:
             del self._refused[key]
@@ -388,7 +388,7 @@ class Statuses:
     # -- PodGroups ------------------------------------------------------------------------------------------------
 
     async def _write_group(self, step: WriteGroupStatus) -> bool:
-        """Write a PodGroup's status if it differs from what is there; tell whether it was written."""
+        """Write a PodGroup's status if it differs from what is there. Return True if it was written."""
         known = self._views.groups.get(f"{step.namespace}/{step.name}")
         if known is None or known.metadata.uid != step.uid:
             return False
@@ -418,7 +418,7 @@ class Statuses:
         return known if known is not None and known.metadata.uid == step.uid else None
 
     async def _write_queue(self, step: WriteQueueStatus) -> bool:
-        """Write the amounts of a Queue if they differ from the present ones; return True if they were written."""
+        """Write the amounts of a Queue if they differ from the present ones. Return True if they were written."""
         known = self._known_queue(step)
         if known is None:
             self._queues.pop(step.uid, None)
@@ -435,7 +435,7 @@ class Statuses:
     # -- pods -----------------------------------------------------------------------------------------------------
 
     async def _write_condition(self, step: WritePodCondition) -> bool:
-        """Write a pod's refusal if it differs from what is there; tell whether it was written."""
+        """Write a pod's refusal if it differs from what is there. Return True if it was written."""
         wanted = PodRefusal(step.reason, step.message, step.nominated)
         known = self._views.refusal(step.uid)
         if known == wanted:
@@ -489,7 +489,7 @@ def merged_conditions(known: Iterable[api.Condition], wanted: Iterable[PodGroupC
 
 
 def condition_body(step: WritePodCondition, known: PodRefusal) -> bytes:
-    """Return the patch for a waiting pod; it fails for another pod of the same name."""
+    """Return the patch for a waiting pod. It fails for another pod of the same name."""
     condition = {"type": POD_SCHEDULED, "status": "False", "reason": step.reason, "message": step.message}
     if not known.reason:
         condition["lastTransitionTime"] = _now_text()
@@ -520,7 +520,7 @@ def _usage(past: QueuePast, known: api.QueueUsage | None) -> dict[str, Any]:
 
 
 def _states_past(queue: api.Queue, step: WriteQueueStatus) -> bool:
-    """True if the past usage of a Queue is already written; times are written to the second."""
+    """True if the past usage of a Queue is already written. Times are written to the second."""
     stated = _past_time(queue.status.usage)
     return step.past is None or (stated is not None and stated >= int(step.past.at))
 
@@ -539,7 +539,7 @@ def _holds(queue: api.Queue, step: WriteQueueStatus) -> bool:
 
 
 def _amounts(listed: Mapping[str, QuantityText]) -> dict[str, int | None]:
-    """Read a resource list; what cannot be read is unequal to every amount."""
+    """Read a resource list. What cannot be read is unequal to every amount."""
     found: dict[str, int | None] = {}
     for name, text in listed.items():
         try:

@@ -27,11 +27,11 @@ class Throttle:
 
     @property
     def pause(self) -> float:
-        """For how many seconds nothing should be sent; 0 when it may."""
+        """The seconds for which nothing should be sent; 0 if it may."""
         return max(0.0, self._until - time.monotonic())
 
     def refused(self, error: ApiError) -> float:
-        """Take in an answer 429; return how many seconds its write should wait."""
+        """Take in an answer 429. Return how many seconds its write should wait."""
         asked = error.retry_after or USUAL_PAUSE_SECONDS
         if not error.is_overload:
             return asked

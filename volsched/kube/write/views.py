@@ -25,8 +25,8 @@ from volsched.model.values.bounded import Bounded, Size
 
 POD_SCHEDULED: Final = "PodScheduled"
 
-GONE_LATELY: Final = 16384
-GONE_LATELY_SECONDS: Final = 60.0
+DELETED_LATELY: Final = 16384
+DELETED_LATELY_SECONDS: Final = 60.0
 """The most deleted objects that are remembered, and for how long: writes to them may still be answered.
 
 No write takes longer than a sixth of that.
@@ -72,7 +72,7 @@ class Views:
         self.native_groups: dict[str, native.PodGroup] = {}
         self.queues: dict[str, api.Queue] = {}
         self._pods: dict[str, Versioned] = {}
-        self._recently_deleted: Bounded[str, float] = Bounded(GONE_LATELY)
+        self._recently_deleted: Bounded[str, float] = Bounded(DELETED_LATELY)
         self._on_deleted = on_deleted
         self._on_queue = on_queue
         self._on_placed = on_placed
@@ -87,8 +87,8 @@ class Views:
         }
 
     def observe(self, changes: Sequence[Change]) -> None:
-        """Take in changes of an informer; a failure over an object ends with that object."""
-        self._forget_deleted(time.monotonic() - GONE_LATELY_SECONDS)
+        """Take in changes of an informer. A failure over an object ends with that object."""
+        self._forget_deleted(time.monotonic() - DELETED_LATELY_SECONDS)
         for change in changes:
             try:
                 self._observe(change)
@@ -106,7 +106,7 @@ class Views:
             self._forget(change.kind, change.namespace, change.name, change.uid)
 
     def _forget_deleted(self, before: float) -> None:
-        """Drop objects that were deleted so long ago that no write to them is under way; the oldest come first."""
+        """Drop objects that were deleted so long ago that no write to them is under way. The oldest come first."""
         while self._recently_deleted and next(iter(self._recently_deleted.values())) < before:
             self._recently_deleted.popitem(last=False)
 
@@ -227,11 +227,11 @@ class Views:
                 self.native_groups.pop(key, None)
             case "Queue":
                 self.queues.pop(name, None)
-        if kind in _TOLD_WHEN_GONE:
+        if kind in _REPORTED_WHEN_DELETED:
             self._on_deleted(uid)
 
 
-_TOLD_WHEN_GONE: Final = ("Pod", "PodGroup", native.KIND, "Queue")
+_REPORTED_WHEN_DELETED: Final = ("Pod", "PodGroup", native.KIND, "Queue")
 
 
 def refusal_of(pod: api.Pod) -> PodRefusal | None:

@@ -16,11 +16,11 @@ from typing import Any, Final
 import msgspec
 import structlog
 
+from volsched.kube.asker_turns import AskerTurns
 from volsched.kube.client.backoff import Backoff
 from volsched.kube.client.rest import MERGE_PATCH, Api, parsed, path_segment
 from volsched.kube.errors import ApiError
 from volsched.kube.fence import Fence
-from volsched.kube.turns import Turns
 from volsched.kube.write.pod_writer import PrebindError
 from volsched.kube.write.polls import Polls
 from volsched.kube.write.views import Views, number
@@ -31,7 +31,7 @@ from volsched.model.storage import BIND_COMPLETED, SELECTED_NODE
 BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
 
 IN_FLIGHT: Final = 32
-"""Volumes that are asked for at the same time; namespaces take turns."""
+"""Volumes that are asked for at the same time. Namespaces take turns."""
 
 _ATTEMPTS: Final = 5
 _WRITE_TIMEOUT_SECONDS: Final = 10.0
@@ -46,7 +46,7 @@ class Volumes:
         self._api = api_server
         self._fence = fence
         self._views = views
-        self._spaces = Turns(IN_FLIGHT, IN_FLIGHT)
+        self._spaces = AskerTurns(IN_FLIGHT, IN_FLIGHT)
         self._polls = Polls()
 
     def is_needed(self, step: Bind) -> bool:
@@ -54,7 +54,7 @@ class Volumes:
         return bool(step.volumes)
 
     async def prepare(self, step: Bind) -> None:
-        """Get all volumes of a pod bound; raises PrebindError or FenceError."""
+        """Get all volumes of a pod bound. Raises PrebindError or FenceError."""
         written: list[tuple[VolumeWrite, int]] = []
         for write in step.volumes:
             reserve = self._reserve if write.kind == "static" else self._select_node
@@ -68,7 +68,7 @@ class Volumes:
     # -- writes ---------------------------------------------------------------------------------------------------
 
     async def _persistently(self, make: Callable[[VolumeWrite], Awaitable[int]], write: VolumeWrite) -> int:
-        """Make a write, again after conflicts and trouble of the server; return the resulting version."""
+        """Make a write, again after conflicts and trouble of the server. Return the resulting version."""
         backoff = Backoff(0.1, 5.0)
         while True:
             try:
@@ -133,7 +133,7 @@ class Volumes:
     # -- waiting --------------------------------------------------------------------------------------------------
 
     async def _until_bound(self, written: Iterable[tuple[VolumeWrite, int]]) -> None:
-        """Wait for all claims; raises PrebindError if one can no longer be bound here, or takes too long."""
+        """Wait for all claims. Raises PrebindError if one can no longer be bound here, or takes too long."""
         waiting = list(written)
         within = max(write.within for write, _ in waiting)
         deadline = time.monotonic() + within

@@ -1,7 +1,7 @@
 """Jobs of Kubernetes' own gangs: their pods, their PodGroups, and their queues.
 
-``schedulingGroup`` decides about membership, whatever annotations state. Groups are told apart by namespace and name,
-not by uid, as in kube-scheduler. Pods wait while their PodGroup does not exist.
+``schedulingGroup`` decides about membership, whatever annotations state. Groups are distinguished by namespace and
+name, not by uid, as in kube-scheduler. Pods wait while their PodGroup does not exist.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ class NativeGroups:
         self._take_conditions(job, shown)
 
     def _take_conditions(self, job: JobInfo, shown: tuple[PodGroupCondition, ...]) -> None:
-        """Take in a PodGroup; its reservation is remembered here, as the watch may be behind."""
+        """Take in a PodGroup. Its reservation is remembered here, as the watch may be behind."""
         known = job.reported.conditions if job.reported is not None else ()
         for condition in shown:
             if condition.type not in REMEMBERED:
@@ -174,7 +174,7 @@ class NativeGroups:
         job.reported = shown_as(known)
 
     def drop(self, gone: Deleted) -> None:
-        """Forget a PodGroup; its pods stay, and wait for another one of its name."""
+        """Forget a PodGroup. Its pods stay, and wait for another one of its name."""
         job = self._cluster.jobs.get(f"{gone.namespace}/{NATIVE}{gone.name}")
         if job is None or not job.spec.has_group:
             return

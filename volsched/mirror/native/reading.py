@@ -95,7 +95,7 @@ class _SpecOf137(_Spec, frozen=True):
 
 
 def group_of(found: PodGroup) -> NativeGroup:
-    """Return the record of a PodGroup; what of it is not understood is its ``fault``."""
+    """Return the record of a PodGroup. What of it is not understood is its ``fault``."""
     try:
         return understood(found)
     except FieldError as error:
@@ -103,7 +103,7 @@ def group_of(found: PodGroup) -> NativeGroup:
 
 
 def understood(found: PodGroup) -> NativeGroup:
-    """Return the record of a PodGroup; raises FieldError with the field that is not understood."""
+    """Return the record of a PodGroup. Raises FieldError with the field that is not understood."""
     about = _about(found)
     try:
         return msgspec.structs.replace(about, **_READERS[about.version.name](api.as_json(found.spec)))

@@ -1,4 +1,4 @@
-"""From text and plain values to structs; a fault names its field."""
+"""Decodes text and plain values into structs. A fault names its field."""
 
 import re
 from collections.abc import Mapping
@@ -104,7 +104,7 @@ def _texts_of(kind: type[ApiObject]) -> tuple[str, ...]:
 
 
 def convert(read: Any, kind: type[T]) -> T:
-    """Return plain values as a struct of this kind; raises FieldError with the path (`$.spec.nodeSelector`)."""
+    """Return plain values as a struct of this kind. Raises FieldError with the path (`$.spec.nodeSelector`)."""
     try:
         return msgspec.convert(read, kind)
     except msgspec.ValidationError as error:

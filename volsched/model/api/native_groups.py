@@ -15,7 +15,7 @@ from volsched.model import api
 
 GROUP: Final = "scheduling.k8s.io"
 KIND: Final = "NativePodGroup"
-"""The name of these PodGroups where kinds are told apart by name: Volcano has the name PodGroup."""
+"""The name of these PodGroups where kinds are distinguished by name: Volcano has the name PodGroup."""
 
 WORKLOAD: Final = "NativeWorkload"
 NAMES: Final = {KIND: "PodGroup", WORKLOAD: "Workload"}
@@ -73,7 +73,7 @@ class Workload(api.ApiObject, frozen=True):
 
 
 def kind_of(found: api.ApiObject) -> str:
-    """Return the name by which objects of a kind are told apart from others."""
+    """Return the name by which objects of a kind are distinguished from others."""
     if isinstance(found, PodGroup):
         return KIND
     return WORKLOAD if isinstance(found, Workload) else type(found).__name__

@@ -188,7 +188,7 @@ class TypedObject(Record, frozen=True):
 
 
 class PersistentVolumeClaimSpec(Record, frozen=True):
-    """The spec of a claim; `storage_class_name` "" means no class, None the default class."""
+    """The spec of a claim. `storage_class_name` "" means no class, None the default class."""
 
     access_modes: tuple[str, ...] = ()
     volume_name: str = ""
@@ -220,7 +220,7 @@ class ImageVolume(Record, frozen=True):
 
 
 class Volume(Record, frozen=True):
-    """A volume of a pod; kinds that need nothing of a node are not read."""
+    """A volume of a pod. Kinds that need nothing of a node are not read."""
 
     name: str = ""
     persistent_volume_claim: PersistentVolumeClaimSource | None = None
@@ -319,7 +319,7 @@ class ContainerState(Record, frozen=True):
 
 
 class ContainerStatus(Record, frozen=True):
-    """The status of a container; `resources` and `allocatedResources` while it is resized in place."""
+    """The status of a container. `resources` and `allocatedResources` while it is resized in place."""
 
     name: str = ""
     resources: ResourceRequirements | None = None

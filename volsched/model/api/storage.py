@@ -17,7 +17,7 @@ class ObjectReference(Record, frozen=True):
 
 
 class VolumeNodeAffinity(Record, frozen=True):
-    """From which nodes a volume can be reached."""
+    """The nodes from which a volume can be reached."""
 
     required: NodeSelector | None = None
 

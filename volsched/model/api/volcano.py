@@ -29,7 +29,7 @@ class QueueAffinity(Record, frozen=True):
 
 
 class QueueSpec(Record, frozen=True):
-    """The spec of a queue; `dra` is read by its plugin, which reports its faults.
+    """The spec of a queue. `dra` is read by its plugin, which reports its faults.
 
     `state` is the wanted one, Open or Closed; empty leaves it to `status.state`.
     """

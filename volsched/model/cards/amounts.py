@@ -49,7 +49,7 @@ def entries(path: str, text: str) -> tuple[list[tuple[str, int]], list[FieldErro
 
 
 def at(path: str, name: str) -> str:
-    """Return the path of one entry; odd characters of its name are escaped."""
+    """Return the path of one entry. Odd characters of its name are escaped."""
     return f"{path}[{json.dumps(shortened(name))}]"
 
 

@@ -29,7 +29,7 @@ _SHARE: Final = r".+/(?:(mps-[0-9]+g\*1/[0-9]+|time-slicing\*1/[0-9]+)|mig-(.+)-
 
 
 def resource_by_name(card: str) -> str | None:
-    """Return the resource that a shared card's name itself tells; None for whole cards, whose vendor it does not."""
+    """Return the resource that a shared card's name itself tells, or None for whole cards, whose vendor it does not."""
     match = re.fullmatch(_SHARE, card)
     if match is None:
         return None

@@ -43,7 +43,7 @@ class CardMapping:
         return next(filter(None, (each.of(labels) for each in self._of.get(resource, ()))), "")
 
     def resource_of(self, card: str) -> str | None:
-        """Return the resource that a card's name tells: that of an entry, or of a share; None where it does not."""
+        """Return the resource that a card's name tells: that of an entry, or of a share, or None where it does not."""
         return self._resources.get(card) or resource_by_name(card)
 
 

@@ -34,7 +34,7 @@ SHARING: Final = "nvidia.com/gpu.sharing-strategy"
 MPS, TIME_SLICING = "mps", "time-slicing"
 
 SUFFIXES: Final = (".product", ".count", ".memory", ".replicas", ".sharing-strategy")
-"""The ends of labels that describe cards by the design; a mapping may read others."""
+"""The ends of labels that describe cards by the design. A mapping may read others."""
 
 _PRODUCT: Final = re.compile(r"((.+?)/(\w+))\.product", re.ASCII)
 _WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
@@ -72,7 +72,7 @@ NO_CARDS: Final = NodeCardResources()
 def cards_of(
     labels: Mapping[str, str], allocatable: Mapping[str, int], name_of: CardNameFn = no_names
 ) -> NodeCardResources:
-    """Return the cards of a node; a resource with nothing allocatable is left out.
+    """Return the cards of a node. A resource with nothing allocatable is left out.
 
     Amounts are in thousandths, except those of cpu, memory and pods, which are no cards.
     """

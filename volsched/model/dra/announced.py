@@ -2,8 +2,8 @@
 
 A JSON object: for each role (``volcano.sh/task-spec``; "" stands for any other) the entries of its pods'
 ``spec.resourceClaims``, as ``{"worker": [{"name": "gpu", "template": "one"}, {"name": "nic", "claim": "shared"}]}``.
-``volsched controllers`` writes it for Volcano Jobs, whose pods are made only once their PodGroup is admitted; whoever
-makes PodGroups may do so. What the claims ask for is read from the cluster, so a template that changes is not missed.
+``volsched controllers`` writes it for Volcano Jobs, whose pods are made only once their PodGroup is admitted. Other
+makers of PodGroups may write it, too. What the claims ask for is read from the cluster, so changes of templates count.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Dynamic Resource Allocation as it goes over the wire: slices, classes, claims and their templates.
 
-A field that is not understood must stop whoever would use it: a toleration, a counter or a capacity that is passed
+A field that is not understood must stop each use of it: a toleration, a counter or a capacity that is passed
 over gives one device to two pods. So specs are read strictly, and late (`parsed`): the object itself can always be
 kept, and what is wrong with it becomes a fault that refuses the pods that need it.
 
@@ -51,7 +51,7 @@ class CelSelector(Strict, frozen=True):
 
 
 class DeviceSelector(Strict, frozen=True):
-    """A condition on a device; CEL is the only kind."""
+    """A condition on a device. CEL is the only kind."""
 
     cel: CelSelector | None = None
 
@@ -113,7 +113,7 @@ class DeviceConstraint(Strict, frozen=True):
 
 
 class DeviceConfiguration(api.Record, frozen=True):
-    """Parameters for a driver; they are handed on and decide nothing, so new kinds of them do no harm."""
+    """Parameters for a driver. They are handed on and decide nothing, so new kinds of them do no harm."""
 
     requests: tuple[str, ...] = ()
     opaque: Any = None
@@ -251,7 +251,7 @@ class ResourceSliceSpec(Strict, frozen=True):
 
 
 class DeviceTaintSelector(Strict, frozen=True):
-    """Devices of a driver, of a pool, of a name; what is absent may be any."""
+    """Devices of a driver, of a pool, of a name. What is absent may be any."""
 
     driver: str | None = None
     pool: str | None = None
@@ -269,7 +269,7 @@ class DeviceTaintRuleSpec(Strict, frozen=True):
 
 
 class DeviceResult(api.Record, frozen=True):
-    """One device that a claim has; `request` is `request` or `request/alternative`."""
+    """One device that a claim has. `request` is `request` or `request/alternative`."""
 
     request: str = ""
     driver: str = ""
@@ -384,7 +384,7 @@ VERSIONS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def parsed(spec: Any, kind: type[Spec], path: str = "spec") -> Spec:
-    """Return a spec of one of these kinds; FieldError with the path for whatever is not understood."""
+    """Return a spec of one of these kinds. FieldError with the path for whatever is not understood."""
     try:
         return api.convert(_of_today(api.as_json({} if spec is None else spec)), kind)
     except FieldError as error:

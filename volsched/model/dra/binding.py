@@ -44,7 +44,7 @@ READY: Final = Readiness()
 
 
 def readiness_of(status: dra.ResourceClaimStatus) -> Readiness:
-    """Tell how far the devices are that a claim has; one without any has nothing to wait for."""
+    """Tell how far the devices are that a claim has. One without any has nothing to wait for."""
     allocation = status.allocation
     if allocation is None or not any(result.binding_conditions for result in allocation.devices.results):
         return READY

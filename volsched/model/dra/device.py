@@ -49,12 +49,12 @@ class Version(str):
 
 
 Value = bool | int | str | Version | tuple[bool | int | str, ...]
-"""The value of an attribute; a tuple is a list of values."""
+"""The value of an attribute. A tuple is a list of values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """From which nodes a device can be used: one, those that a selector names, or all."""
+    """The nodes from which a device can be used: one, those that a selector names, or all."""
 
     node: str = ""
     selector: NodeSelector | None = None

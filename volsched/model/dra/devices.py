@@ -2,7 +2,7 @@
 
 Everything of Dynamic Resource Allocation comes in here (`Devices.put`, `drop`), is read once, and indexed by pool and
 by node. Allocated devices are counted up and down claim by claim (`DeviceUsage`), never from scratch: from the status
-of a claim, or from what a session has chosen for it and nobody has written yet (*in flight*).
+of a claim, or from what a session has chosen for it and is not written yet (*in flight*).
 
 Versions tell what has to be asked again: a pool that belongs to one node concerns that node only, so a change of it
 touches that node; every other change raises `Devices.version`.
@@ -50,7 +50,7 @@ class DeviceUsage:
 
     def __init__(self) -> None:
         self.taken: dict[DeviceId, int] = {}
-        """Devices that somebody has for himself, and by how many claims (more than one is somebody's mistake)."""
+        """Devices that one claim has alone, with the number of claims. More than one is a mistake of another writer."""
         self.shares: dict[DeviceId, int] = {}
         """Devices that are shared, and in how many parts."""
         self.consumed: dict[DeviceId, dict[str, Fraction]] = {}
@@ -189,7 +189,7 @@ class Devices:
         return chosen.allocation if chosen is not None else None
 
     def class_for(self, resource: str) -> str | None:
-        """Return the DeviceClass whose devices stand for an extended resource (KEP 5004); None when there is none.
+        """Return the DeviceClass whose devices stand for an extended resource (KEP 5004), or None when there is none.
 
         Of several classes that name it, the newest, then the first by name. A class stands for its implicit name, too.
         """
@@ -213,7 +213,7 @@ class Devices:
         return self._log.end
 
     def changed_since(self, position: int) -> Iterable[str] | None:
-        """Return the keys of the claims that changed since a position, each once; None when that was forgotten."""
+        """Return the keys of the claims that changed since a position, each once, or None when that was forgotten."""
         return self._log.since(position)
 
     def _changed(self, key: str) -> None:
@@ -250,7 +250,7 @@ class Devices:
     # -- what would be free -------------------------------------------------------------------------------------------
 
     def users_of(self, claim: Claim) -> list[str]:
-        """Return the uids of those who use a claim, or are about to."""
+        """Return the uids of pods that use a claim, or are about to."""
         chosen = self.in_flight.get(claim.uid)
         return [*(consumer.uid for consumer in claim.reserved_for), *(chosen.pods if chosen is not None else ())]
 
@@ -262,7 +262,7 @@ class Devices:
 
     @contextmanager
     def cleaned_up(self, pods: Container[str]) -> Iterator[None]:
-        """Let the devices count as free of claims all of whose users are gone; ``pods`` are the uids of those there."""
+        """Let the devices count as free of claims all of whose users are gone. ``pods`` are the uids of those there."""
         left = [claim for claim in self._unclean_of(pods) if claim.uid not in self.vacant]
         for claim in left:
             self.vacate(claim, is_vacant=True)
@@ -271,7 +271,7 @@ class Devices:
             self.vacate(claim, is_vacant=False)
 
     def _unclean_of(self, pods: Container[str]) -> list[Claim]:
-        """Return the claims that were used and are used by nobody, and forget those that are clean."""
+        """Return the claims that were used and are unused now, and forget those that are clean."""
         found: list[Claim] = []
         for key in list(self.unclean):
             claim = self.claims.get(key)
@@ -352,7 +352,7 @@ class Devices:
         self._classes_changed()
 
     def _put_claim(self, found: dra.ResourceClaim) -> bool:
-        """Take a claim in; whether it states anything new: finalizers and labels change, too, and concern nobody."""
+        """Take a claim in; true if it states anything new, beside finalizers and labels."""
         known, claim = self.claims.get(found.key), self._read_claim(found)
         if known is not None and known.uid != claim.uid:
             self._settle(known.uid)
@@ -400,7 +400,7 @@ class Devices:
             del self._extended[claim.owner]
 
     def _replaced(self, pod: Owner) -> None:
-        """Let go of what was in flight for a claim that was still to be made: it is there, with the same devices."""
+        """Forget the in-flight choice for a claim to be made, once the claim exists with these devices."""
         uid = pending_claim_uid(pod.uid)
         chosen = self.in_flight.get(uid)
         if chosen is not None and chosen.owner == pod:
@@ -467,7 +467,7 @@ class Devices:
         self._pool_changed(pool)
 
     def _pool_changed(self, pool: PoolId) -> None:
-        """Have the node asked again whose pool it is; everybody, when it is nobody's alone."""
+        """Have the node of a pool asked again. All nodes, if the pool belongs to several."""
         self.pool_log.append(pool)
         nodes = self._nodes_of.get(pool)
         if nodes is None:
@@ -510,5 +510,5 @@ def _add(counts: dict, key: object, by: int) -> None:  # type: ignore[type-arg] 
 
 
 def _older(version: str, than: str) -> bool:
-    """Return whether a resource version is an earlier one; what is no number is never earlier."""
+    """Return whether a resource version is an earlier one. What is no number is never earlier."""
     return version.isdigit() and than.isdigit() and (len(version), version) < (len(than), than)

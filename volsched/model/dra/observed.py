@@ -1,11 +1,11 @@
-"""Claims and their templates as they are read from a cluster: without what nobody decides by.
+"""Claims and their templates as they are read from a cluster: without fields that decide nothing.
 
-Parameters for drivers are 10 KiB each, 32 to a claim, and cost twenty times that as Python objects. Whoever may make
-claims writes them, and they decide nothing. So they are not decoded: a claim states which requests they are for, and
+Parameters for drivers are 10 KiB each, 32 to a claim, and cost twenty times that as Python objects. Tenants
+write them, and they decide nothing. So they are not decoded: a claim states which requests they are for, and
 they are fetched when the claim is allocated (`with_parameters`), for the allocation to hand them on. Of a claim's
 status they are left out, too: it is not written again. Those of classes, which administrators write, are kept.
 
-The structs have the names of those in `dra.api`, since objects are told apart by the names of their kinds.
+The structs have the names of those in `dra.api`, since objects are distinguished by the names of their kinds.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def _without_parameters(written: msgspec.Raw) -> Any:
 
 
 def _as(kind: type[S], written: msgspec.Raw) -> S | None:
-    """Return a text as such a struct; None when it is none."""
+    """Return a text as such a struct, or None when it is none."""
     try:
         return json_text.decode(bytes(written), kind)
     except msgspec.MsgspecError:
@@ -160,7 +160,9 @@ def needs_parameters(allocation: dra.Allocation) -> bool:
 
 
 def with_parameters(allocation: dra.Allocation, claim: bytes) -> dra.Allocation:
-    """Return an allocation with the parameters of its claim, which is given as JSON; FieldError when they are not.
+    """Return an allocation with the parameters of its claim, which is given as JSON.
+
+    Raises FieldError when they are not.
 
     The spec of a claim never changes, so those that an allocation states are all there, in their order.
     """

@@ -1,4 +1,4 @@
-"""From the objects of Dynamic Resource Allocation to what is kept of them.
+"""Reads the objects of Dynamic Resource Allocation into the records that are kept.
 
 What cannot be understood becomes a fault of the slice, class or claim that states it: one bad object must not stop the
 scheduler, and must not be used either.
@@ -35,7 +35,7 @@ from volsched.model.values.quantity import QuantityText, parse
 
 
 def amount(text: QuantityText) -> Fraction:
-    """Return a quantity; what cannot be read counts as nothing."""
+    """Return a quantity. What cannot be read counts as nothing."""
     try:
         return parse(text)
     except QuantityError:
@@ -108,7 +108,7 @@ def _expressions(selectors: Iterable[dra.DeviceSelector], path: str) -> tuple[st
 
 
 def _asked(text: QuantityText, path: str) -> Fraction:
-    """Read what is asked for of a capacity; less than nothing would give the queue and the device something back."""
+    """Read what is asked for of a capacity. Less than nothing would give the queue and the device something back."""
     value = _quantity(text, path)
     if value < 0:
         raise FieldError(path, f"{text} must not be negative")
@@ -134,7 +134,7 @@ def class_of(found: dra.DeviceClass) -> ClassSpec:
 
 
 def taint_rule_of(found: dra.DeviceTaintRule) -> TaintRule:
-    """Read a rule; what cannot be understood becomes its fault, as far as it can be told which devices it means.
+    """Read a rule. What cannot be understood becomes its fault, as far as it can be told which devices it means.
 
     A rule without a selector taints every device, as in kube-scheduler (resourceslice/tracker of Kubernetes 1.36). The
     API's own text states none; devices are rather held back than given out against somebody's will.
@@ -152,7 +152,7 @@ def taint_rule_of(found: dra.DeviceTaintRule) -> TaintRule:
 
 
 def slice_of(found: dra.ResourceSlice) -> Slice:
-    """Read a slice; what cannot be understood becomes its fault, as far as it can be told of which pool it is."""
+    """Read a slice. What cannot be understood becomes its fault, as far as it can be told of which pool it is."""
     name = found.metadata.name
     try:
         return _slice(name, dra.parsed(found.spec, dra.ResourceSliceSpec))

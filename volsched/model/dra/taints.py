@@ -23,7 +23,7 @@ class TaintRules:
         self._by_pool: dict[str | None, dict[str, TaintRule]] = {}
 
     def put(self, rule: TaintRule) -> Sequence[TaintRule]:
-        """Take a rule in; what it was and what it is, nothing when it states what it did."""
+        """Take a rule in. What it was and what it is, nothing when it states what it did."""
         if self._by_name.get(rule.name) == rule:
             return ()
         before = self.drop(rule.name)
@@ -53,7 +53,7 @@ def concerned_by(rules: Iterable[TaintRule], part: Slice) -> bool:
 
 
 def tainted(part: Slice, rules: Sequence[TaintRule]) -> Slice:
-    """Return a slice as it is with these rules; one of them that cannot be understood makes it unusable."""
+    """Return a slice as it is with these rules. One of them that cannot be understood makes it unusable."""
     if not concerned_by(rules, part):
         return part
     faulty = [rule for rule in rules if rule.fault and concerned_by([rule], part)]

@@ -125,7 +125,7 @@ class NodeCache:
     # -- what they offer --------------------------------------------------------------------------------------------
 
     def _set_allocatable(self, node: NodeInfo, allocatable: Mapping[str, int]) -> bool:
-        """Set what pods may take on a node; whether that is anything new."""
+        """Set what pods may take on a node. Return True if that is anything new."""
         in_vain = self._columns.in_vain()
         if not in_vain.isdisjoint(allocatable):
             self._offered([name for name in allocatable if name in in_vain])
@@ -198,7 +198,7 @@ class NodeCache:
             self.with_terminating_pods.pop(node.name, None)
 
     def allocate_each(self, tasks: Sequence[TaskInfo], nodes: Iterator[NodeInfo]) -> int:
-        """Allocate equal pending tasks, each to the next of some nodes; return how many.
+        """Allocate equal pending tasks, each to the next of some nodes. Return how many.
 
         If choosing the next node fails, no task has moved.
         """
@@ -222,7 +222,7 @@ class NodeCache:
         return count
 
     def _take_back(self, tasks: Sequence[TaskInfo]) -> None:
-        """Have tasks wait again that were allocated and not counted in the totals yet."""
+        """Set tasks to pending again whose amounts were not added to the totals yet."""
         for task in tasks:
             if (node := task.node) is not None:
                 for column, amount in task.charge:

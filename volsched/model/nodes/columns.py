@@ -19,7 +19,7 @@ _FIXED = ("cpu", "memory", "pods", "<nonzero cpu>", "<nonzero memory>", "<offere
 
 
 class ResourceColumns:
-    """The interning table of one cluster; a name keeps its column for the life of the cluster."""
+    """The interning table of one cluster. A name keeps its column for the life of the cluster."""
 
     __slots__ = (
         "_asked_in_vain",
@@ -71,7 +71,7 @@ class ResourceColumns:
         return self._columns.get(resource, OFFERED_NOWHERE)
 
     def ask_again(self) -> bool:
-        """Find out again which resources are left to devices; whether these are others."""
+        """Find out again which resources are left to devices. Return True if these are others."""
         found = frozenset(c for c, name in enumerate(self.names) if self._is_left(name))
         if found == self.left_to_devices:
             return False
@@ -109,7 +109,7 @@ class ResourceColumns:
         return self._asked_in_vain.keys()
 
     def offered_now(self, names: Collection[str]) -> set[int]:
-        """Give resources columns of their own; return the ids of templates whose charges change."""
+        """Give resources columns of their own. Return the ids of templates whose charges change."""
         templates: set[int] = set()
         for name in names:
             self.column(name)

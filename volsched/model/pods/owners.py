@@ -37,7 +37,7 @@ def named_by(namespace: str, reference: api.OwnerReference) -> Owner:
 
 
 def controller_of(meta: api.ObjectMeta) -> Owner | None:
-    """Return the controller that an object states; None without one."""
+    """Return the controller that an object states, or None without one."""
     controller = meta.controller
     return named_by(meta.namespace, controller) if controller is not None else None
 

@@ -87,7 +87,7 @@ class WeightedNodeTerm(msgspec.Struct, frozen=True, gc=False):
 
 
 class SpreadConstraint(msgspec.Struct, frozen=True, gc=False):
-    """A rule to spread pods over a topology; `hard` is DoNotSchedule, otherwise it only counts in scores.
+    """A rule to spread pods over a topology. `hard` is DoNotSchedule, otherwise it only counts in scores.
 
     `counts_self` is 1 if the pod matches its own selector. `min_domains` 1 demands nothing.
     """
@@ -102,7 +102,7 @@ class SpreadConstraint(msgspec.Struct, frozen=True, gc=False):
     counts_self: int = 0
 
     def counts(self, labels: Mapping[str, str]) -> bool:
-        """True if a pod of the same namespace counts; upstream's empty selector counts none, though it matches."""
+        """True if a pod of the same namespace counts. Upstream's empty selector counts none, though it matches."""
         return not self.selector.is_empty and self.selector.matches(labels)
 
 
@@ -140,7 +140,7 @@ class ContainerAmounts(msgspec.Struct, frozen=True, gc=False):
 
 
 class PodRules(msgspec.Struct, frozen=True):
-    """All that a template states; equal rules are one template. The names are those of PodTemplate."""
+    """All that a template states. Equal rules are one template. The names are those of PodTemplate."""
 
     request: Resources = Resources.EMPTY
     nonzero_cpu: int = 0

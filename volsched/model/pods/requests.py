@@ -36,7 +36,7 @@ Amounts = dict[str, int]
 
 
 class PodRequests(msgspec.Struct, frozen=True, gc=False):
-    """The request of a pod without its slot; the `nonzero` amounts are for scores only."""
+    """The request of a pod without its slot. The `nonzero` amounts are for scores only."""
 
     request: Resources
     nonzero_cpu: int
@@ -54,7 +54,7 @@ def of_placed_pod(pod: api.Pod) -> PodRequests:
 
 
 def is_resizing(pod: api.Pod) -> bool:
-    """Return whether the kubelet reports other resources than the spec asks for.
+    """True if a pod is being resized: the kubelet reports other resources than the spec asks for.
 
     Without it a placed pod takes just what its template states. (Kubelets since 1.33 always report resources.)
     """
@@ -104,7 +104,7 @@ def _effective(spec: api.PodSpec, statuses: "_ContainerStatuses") -> tuple[list[
 
 
 def aggregate(containers: Iterable[Amounts], inits: Iterable[tuple[bool, Amounts]]) -> Amounts:
-    """Return the sum of containers; init containers come with whether they are sidecars."""
+    """Return the sum of containers. Init containers come with whether they are sidecars."""
     main: Amounts = {}
     for item in containers:
         main = _plus(main, item)
@@ -192,7 +192,7 @@ def container_requests(resources: api.ResourceRequirements, path: str = "resourc
 
 
 def amounts(quantities: Mapping[str, QuantityText], path: str) -> Amounts:
-    """Parse a resource list, zeros included; a bad or negative quantity is a FieldError with its path."""
+    """Parse a resource list, zeros included. A bad or negative quantity is a FieldError with its path."""
     parsed = {}
     for name, text in quantities.items():
         try:

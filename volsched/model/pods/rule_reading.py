@@ -1,4 +1,4 @@
-"""Reads the rules of a pod from its object; rules that are unreadable or too many become refusals."""
+"""Reads the rules of a pod from its object. Rules that are unreadable or too many become refusals."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -41,7 +41,7 @@ def rules_of(
     asks_by_annotation: bool = False,
     limits: PodLimits = pod_limits.DEFAULT,
 ) -> PodRules:
-    """Parse all rules of a pod about its node; rules that are unreadable or too many become refusals."""
+    """Parse all rules of a pod about its node. Rules that are unreadable or too many become refusals."""
     spec, metadata = pod.spec, pod.metadata
     too_much = pod_limits.exceeded(spec, limits)
     if too_much:
@@ -217,7 +217,7 @@ def _host_ports(spec: api.PodSpec) -> tuple[HostPort, ...]:
 
 
 def _host_port(item: api.ContainerPort, port: int, path: str) -> HostPort:
-    """Read one port; the API server lets no other ports in, and they would conflict with no pod."""
+    """Read one port. The API server lets no other ports in, and they would conflict with no pod."""
     if not 0 < port <= _LAST_PORT:
         raise FieldError(f"{path}.{'hostPort' if item.host_port else 'containerPort'}", f"{port} is no port")
     protocol = item.protocol or "TCP"

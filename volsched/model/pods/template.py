@@ -8,7 +8,7 @@ go is equal; names, uids and labels do not matter, except where a rule of the po
 * its name, if it has an ephemeral volume (the claim is called `<pod>-<volume>`).
 
 Whether other pods' terms match this pod depends on all its labels and is no part of the template. Nor are the names of
-its ResourceClaims (`TaskInfo.resource_claims`): only their requests and allocations decide.
+its ResourceClaims (`PodProperties.claim_names`): only their requests and allocations decide.
 
 ``PodTemplate`` has an attribute for each rule that decides where a pod may go.
 """
@@ -288,7 +288,7 @@ class TemplateTable:
         return self._of_rules(msgspec.structs.replace(template.rules, annotations=kept, asks_by_annotation=asks))
 
     def intern(self, pod: api.Pod, placed_as: PodTemplate | None = None) -> PodTemplate:
-        """Return the template of this pod; make it if no equal pod was seen before.
+        """Return the template of this pod. Make it if no equal pod was seen before.
 
         A placed pod keeps the annotations of the template that it was `placed_as`: users may edit them, and what it
         uses does not change with them.
@@ -308,7 +308,7 @@ class TemplateTable:
         return template
 
     def sweep(self, live: Collection[int]) -> list[PodTemplate]:
-        """Drop and return the templates whose ids are not among the live ones; ids are not used again.
+        """Drop and return the templates whose ids are not among the live ones. Ids are not used again.
 
         Of the texts by which one was found the latest is kept. Other data, whose amount users decide, is computed again
         where it is still needed.

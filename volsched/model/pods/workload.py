@@ -23,7 +23,7 @@ WORKLOADS: Final = (ONLINE, OFFLINE)
 ONLINE_OWNERS: Final = frozenset(
     ("DaemonSet", "Deployment", "Node", "ReplicaSet", "ReplicationController", "StatefulSet")
 )
-"""Kinds of owners whose pods are online; a pod that a kubelet runs by itself is owned by its Node."""
+"""Kinds of owners whose pods are online. A pod that a kubelet runs by itself is owned by its Node."""
 
 
 def workload_of(labels: Mapping[str, str], owner: str) -> str:

@@ -21,8 +21,8 @@ from volsched.model.values import json_text
 ALLOWED_NAMESPACES: Final = "volsched.io/allowed-namespaces"
 FIELD: Final = f"metadata.annotations[{ALLOWED_NAMESPACES}]"
 
-NAMES_TOLD: Final = 10
-"""Namespaces that a refusal names; the rest is a number."""
+MOST_NAMES: Final = 10
+"""Namespaces that a refusal names. The rest is a number."""
 
 _LONGEST_SELECTOR: Final = 300
 _LONGEST_PROBLEM: Final = 300
@@ -43,7 +43,7 @@ class AllowedNamespaces(msgspec.Struct, frozen=True, gc=False):
     problem: str = ""
 
     def lets_in(self, namespace: str, labels: Mapping[str, str] | None) -> bool:
-        """True if a namespace may use the queue; labels are None if the namespace is not known."""
+        """True if a namespace may use the queue. Labels are None if the namespace is not known."""
         return namespace in self.names or (labels is not None and self.selector.matches(labels))
 
     @property
@@ -54,12 +54,12 @@ class AllowedNamespaces(msgspec.Struct, frozen=True, gc=False):
         if not self.names:
             return f"namespaces with labels {shortened(str(self.selector), _LONGEST_SELECTOR)}"
         named = sorted(self.names)
-        more = f" and {len(named) - NAMES_TOLD} more" if len(named) > NAMES_TOLD else ""
-        return f"namespace{'s' if len(named) > 1 else ''} {', '.join(named[:NAMES_TOLD])}{more}"
+        more = f" and {len(named) - MOST_NAMES} more" if len(named) > MOST_NAMES else ""
+        return f"namespace{'s' if len(named) > 1 else ''} {', '.join(named[:MOST_NAMES])}{more}"
 
 
 def allowed_in(annotations: Mapping[str, str]) -> AllowedNamespaces | None:
-    """Return the namespaces that a queue with these annotations admits; None for all."""
+    """Return the namespaces that a queue with these annotations admits, or None for all."""
     text = annotations.get(ALLOWED_NAMESPACES)
     if text is None:
         return None
@@ -70,7 +70,7 @@ def allowed_in(annotations: Mapping[str, str]) -> AllowedNamespaces | None:
 
 
 def parse(text: str) -> AllowedNamespaces:
-    """Read the annotation's text; FieldError for what cannot be read.
+    """Read the annotation's text. Raises FieldError for what cannot be read.
 
     Names are a list: ``vision, language`` or ``["vision", "language"]``. Labels are a list of ``key=value`` and
     ``key!=value`` that must all hold, or a ``metav1.LabelSelector`` in JSON: ``{"matchLabels": {"team": "vision"}}``.

@@ -88,7 +88,7 @@ class QueueCache:
     # -- queues -------------------------------------------------------------------------------------------------------
 
     def put_queue(self, spec: QueueProperties, past: QueuePast | None = None) -> None:
-        """Add a queue, or replace its properties; amounts of its tasks are summed only for a new queue."""
+        """Add a queue, or replace its properties. Amounts of its tasks are summed only for a new queue."""
         name, queue = spec.name, self.queues.get(spec.name)
         before = queue.spec if queue is not None else None
         if queue is None:
@@ -115,7 +115,7 @@ class QueueCache:
         return queue
 
     def remove_queue(self, name: str) -> None:
-        """Forget a queue; its jobs stay and wait for one of that name."""
+        """Forget a queue. Its jobs stay and wait for one of that name."""
         queue = self.queues.pop(name, None)
         if queue is not None:  # one that comes back must not be taken for this one
             self._queue_versions = max(self._queue_versions, queue.version + 1)
@@ -205,7 +205,7 @@ class QueueCache:
             self.best_effort[job.key] = job
 
     def set_job_queue(self, job: JobInfo, queue: str) -> None:
-        """Move a job to the queue that it names once it holds nothing in the present one; it is Pending there.
+        """Move a job to the queue that it names once it holds nothing in the present one. It is Pending there.
 
         Before the first session it moves with all that it holds, unless its conditions say that it is kept
         (``keep_job_queue``).
@@ -290,9 +290,9 @@ class QueueCache:
 
     def set_released(self, job: JobInfo, why: str, unplaceable: frozenset[str]) -> None:
         """Release the room of an admitted job that fits nowhere (empty: keep it), with its unplaceable members."""
-        if (job.released, job.unplaceable) == (why, unplaceable):
+        if (job.release_reason, job.unplaceable) == (why, unplaceable):
             return
-        job.released, job.unplaceable = why, unplaceable
+        job.release_reason, job.unplaceable = why, unplaceable
         job.version += 1
         self.dirty_jobs[job.key] = job
         self._clocks.wake(ClusterEvent.DEMAND_CHANGED)
@@ -309,7 +309,7 @@ class QueueCache:
         self._judge(job)
 
     def set_properties(self, job: JobInfo, spec: JobProperties) -> None:
-        """Replace what a job's PodGroup states; a rule that volsched cannot keep has the job wait."""
+        """Replace what a job's PodGroup states. A rule that volsched cannot keep has the job wait."""
         before, job.spec = job.spec, spec
         if before.min_available != spec.min_available:
             self.requests_changed(job)  # a gang leaves no member to backfill
@@ -343,7 +343,7 @@ class QueueCache:
                 self._judge(job)
 
     def _judge(self, job: JobInfo) -> None:
-        """Update whether a job is blocked; a newly blocked one gives back its pipelined room."""
+        """Update whether a job is blocked. A newly blocked one gives back its pipelined room."""
         before, job.blocked = job.blocked, self._bar(job)
         if job.blocked == before:
             return

@@ -23,7 +23,7 @@ QUEUE_KEPT: Final = "QueueKept"
 _NOWHERE: Final = r'(?s)its pods count in no queue, .* in queue "([^"]+)"'
 _MESSAGE: Final = r'(?s)its pods count in queue "([^"]+)", .*'
 _LONGEST: Final = 253
-"""Characters of a Queue's name, by the API server's rules; a PodGroup may name something longer."""
+"""Characters of a Queue's name, by the API server's rules. A PodGroup may name something longer."""
 
 
 @dataclass(slots=True)

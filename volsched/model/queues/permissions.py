@@ -1,4 +1,4 @@
-"""The jobs that may not use their queue, with the reason, kept up to date with queues, namespaces and jobs.
+"""The jobs that may not use their queue, with the reasons.
 
 The rule of a queue counts, and that of every queue above it. Jobs of queues without rules are not even remembered, so a
 cluster without rules pays nothing; of the others only those that a change concerns are checked again.
@@ -16,7 +16,7 @@ Labels = Mapping[str, str]
 
 
 def refusal_of(namespace: str, labels: Labels | None, queue: str, rules: Mapping[str, AllowedNamespaces]) -> str:
-    """Return why a namespace may not use a queue, empty if it may; ``rules`` are those of the queue and those above it.
+    """Return why a namespace may not use a queue, empty if it may. ``rules`` are those of the queue and those above it.
 
     ``labels`` are those of the namespace, None if it is not known.
     """
@@ -54,7 +54,7 @@ class Permissions:
     # -- queues -------------------------------------------------------------------------------------------------------
 
     def put_queue(self, queue: QueueProperties, known: QueueProperties | None) -> bool:
-        """Take in a queue; return True if jobs of it, or of queues below it, must be checked again."""
+        """Take in a queue. Return True if jobs of it, or of queues below it, must be checked again."""
         name, before = queue.name, self._rules.get(queue.name)
         moved = known is None or known.parent != queue.parent
         if known is not None and moved:
@@ -67,7 +67,7 @@ class Permissions:
         return before != queue.allowed or (moved and bool(self._rules))
 
     def drop_queue(self, queue: QueueProperties) -> bool:
-        """Forget a queue; whether others may have another answer now."""
+        """Forget a queue. Return True if others may have another answer now."""
         siblings = self._children.get(queue.parent, {})
         siblings.pop(queue.name, None)
         if not siblings:
@@ -92,7 +92,7 @@ class Permissions:
     # -- jobs ---------------------------------------------------------------------------------------------------------
 
     def judge(self, job: JobInfo) -> str:
-        """Return why a job may not use its queue, empty if it may; remember the job if its queue has a rule."""
+        """Return why a job may not use its queue, empty if it may. Remember the job if its queue has a rule."""
         if not self._rules and not self.watched:
             return ""
         self.judged += 1

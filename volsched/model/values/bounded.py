@@ -33,7 +33,7 @@ class Bounded(OrderedDict[K, V]):
             self.popitem(last=False)
 
     def recall(self, key: K) -> V | None:
-        """Return the value of a key and keep it longer; None without one."""
+        """Return the value of a key and keep it longer, or None without one."""
         found = self.get(key)
         if found is not None:
             self.move_to_end(key)
@@ -57,7 +57,7 @@ class Weighed(Generic[K, V]):
         return len(self._kept)
 
     def recall(self, key: K) -> V | None:
-        """Return what is kept under a key; None when nothing is."""
+        """Return what is kept under a key, or None when nothing is."""
         found = self._kept.get(key)
         if found is not None:
             self._kept.move_to_end(key)
@@ -105,7 +105,7 @@ class Tables:
         self._sources: list[Callable[[], Mapping[str, int]]] = []
 
     def add(self, tables: Mapping[str, Size]) -> None:
-        """Add tables by their names, ``part.what``; sizes are read on the thread that asks for them."""
+        """Add tables by their names, ``part.what``. Sizes are read on the thread that asks for them."""
         self._sizes.update(tables)
 
     def add_source(self, source: Callable[[], Mapping[str, int]]) -> None:

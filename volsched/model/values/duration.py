@@ -11,7 +11,10 @@ _NUMBER: Final = re.compile(r"[0-9]+(\.[0-9]+)?")
 
 
 def seconds_of(text: str) -> float | None:
-    """Return a duration, or a bare number of seconds, as seconds; None when the text is neither. Linear in the text."""
+    """Return a duration, or a bare number of seconds, as seconds, or None when the text is neither.
+
+    Linear in the text.
+    """
     text = text.strip()
     if text.isascii() and _NUMBER.fullmatch(text):
         return float(text)

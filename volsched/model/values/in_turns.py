@@ -35,7 +35,7 @@ class InTurns(Generic[T]):
         return item in self._owners
 
     def put(self, owner: str, item: T) -> None:
-        """Have something wait; what waits already keeps its place."""
+        """Have something wait. What waits already keeps its place."""
         if item not in self._owners:
             self._owners[item] = owner
             self._of.setdefault(owner, {})[item] = None
@@ -53,14 +53,14 @@ class InTurns(Generic[T]):
         return len(self._of.get(owner, ()))
 
     def take(self) -> T:
-        """Take out what is next; its owner is last in line then. KeyError where nothing waits."""
+        """Take out what is next. Its owner is last in line then. KeyError where nothing waits."""
         found = self.take_where(lambda _: True)
         if found is None:
             raise KeyError("nothing waits")
         return found[1]
 
     def take_where(self, may: Callable[[str], bool]) -> tuple[str, T] | None:
-        """Take out the next item of the owners that may have a turn, with its owner; others keep their places."""
+        """Take out the next item of the owners that may have a turn, with its owner. Others keep their places."""
         owner = next(filter(may, self._of), None)
         if owner is None:
             return None
@@ -72,7 +72,7 @@ class InTurns(Generic[T]):
         return owner, item
 
     def first_of_most(self) -> T:
-        """Return the oldest item of the owner with the most items; KeyError if nothing waits."""
+        """Return the oldest item of the owner with the most items. Raises KeyError if nothing waits."""
         owner = max(self._of, key=lambda each: len(self._of[each]), default=None)
         if owner is None:
             raise KeyError("nothing waits")

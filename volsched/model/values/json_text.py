@@ -43,12 +43,12 @@ def decode(text: bytes | str, kind: type[T]) -> T: ...
 
 
 def decode(text: bytes | str, kind: Any = Any) -> Any:
-    """Return the value of a JSON text as such a type; raises DecodeError and ValidationError of msgspec."""
+    """Return the value of a JSON text as such a type. Raises DecodeError and ValidationError of msgspec."""
     return decode_by(partial(msgspec.json.decode, type=kind), text)
 
 
 def decode_by(decoder: Callable[[bytes | str], T], text: bytes | str) -> T:
-    """Return the result of a msgspec decoder for a JSON text, however deep it is nested; raises its errors.
+    """Return the result of a msgspec decoder for a JSON text, however deep it is nested. Raises its errors.
 
     In a text that is no JSON, the part that is nested too deep cannot be found: that is a DecodeError as any other.
     """

@@ -21,13 +21,13 @@ from typing import Final
 from volsched.model.errors import QuantityError
 
 MAX_AMOUNT: Final = 2**62
-"""The largest amount a quantity can give; what is above is cut down to it."""
+"""The largest amount a quantity can give. What is above is cut down to it."""
 
 UNLIMITED: Final = 2**63 - 1
 """Stands for "no limit". It is larger than every amount."""
 
 QuantityText = str | int | float
-"""A quantity as it stands in JSON or YAML."""
+"""A quantity as it is in JSON or YAML."""
 
 
 class Unit(Enum):
@@ -98,7 +98,7 @@ def in_base_units(resource: str, amount: float | Fraction) -> float:
 
 
 def as_float(amount: float | Fraction) -> float:
-    """Return an amount for metrics; infinite where a float cannot hold it."""
+    """Return an amount for metrics. Infinite where a float cannot hold it."""
     try:
         return float(amount)
     except OverflowError:

@@ -23,7 +23,7 @@ PODS: Final = "pods"
 
 
 def saturating_add(left: int, right: int) -> int:
-    """Return the sum, cut to +-MAX_AMOUNT; UNLIMITED when either is."""
+    """Return the sum, cut to +-MAX_AMOUNT. UNLIMITED when either is."""
     if UNLIMITED in (left, right):
         return UNLIMITED
     total = left + right
@@ -33,7 +33,7 @@ def saturating_add(left: int, right: int) -> int:
 
 
 def saturating_sub(left: int, right: int) -> int:
-    """Return the difference, cut to +-MAX_AMOUNT; UNLIMITED stays, and taking UNLIMITED leaves -MAX_AMOUNT."""
+    """Return the difference, cut to +-MAX_AMOUNT. UNLIMITED stays, and taking UNLIMITED leaves -MAX_AMOUNT."""
     if left == UNLIMITED:
         return UNLIMITED
     rest = left - right
@@ -43,12 +43,12 @@ def saturating_sub(left: int, right: int) -> int:
 
 
 def minus(left: int, right: int) -> int:
-    """Return the difference, never below 0; UNLIMITED stays."""
+    """Return the difference, never below 0. UNLIMITED stays."""
     return max(0, saturating_sub(left, right))
 
 
 def accumulate(account: dict[K, N], amounts: Mapping[K, N], by: int) -> None:
-    """Add amounts to an account ``by`` times, or take them off (-1); zeros are not kept."""
+    """Add amounts to an account ``by`` times, or take them off (-1). Zeros are not kept."""
     for key, amount in amounts.items():
         left = account.get(key, 0) + by * amount
         if left:
@@ -83,7 +83,7 @@ class Resources(Mapping[str, int]):
 
     @classmethod
     def of(cls, quantities: Mapping[str, QuantityText]) -> "Resources":
-        """Parse the quantities of a resource list; a negative one is an error."""
+        """Parse the quantities of a resource list. A negative one is an error."""
         amounts = {}
         for name, text in quantities.items():
             amount = amount_of(name, text)
@@ -155,12 +155,12 @@ class Resources(Mapping[str, int]):
         return Resources(largest)
 
     def minimum(self, other: Mapping[str, int], missing: int = 0) -> "Resources":
-        """Return the smaller amount of each resource; a resource that one side lacks counts there as `missing`."""
+        """Return the smaller amount of each resource. A resource that one side lacks counts there as `missing`."""
         names = {**self._amounts, **other}
         return Resources({name: min(self._amounts.get(name, missing), other.get(name, missing)) for name in names})
 
     def scaled(self, factor: Fraction | int) -> "Resources":
-        """Return each amount times the factor, rounded down; UNLIMITED stays."""
+        """Return each amount times the factor, rounded down. UNLIMITED stays."""
         return Resources(
             {name: amount if amount == UNLIMITED else int(amount * factor) for name, amount in self._amounts.items()}
         )

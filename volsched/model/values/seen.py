@@ -1,4 +1,4 @@
-"""The versions of a cache's inputs; a change of any of them invalidates the cache.
+"""The versions of a cache's inputs. A change of any of them invalidates the cache.
 
 Code that runs for every pod and node compares versions itself: a call costs ten opcodes.
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def visible(text: str) -> str:
-    r"""Return one line of text in which every character can be seen; ``\x1b`` and the like stand for the others.
+    r"""Return one line of text with invisible characters escaped, as ``\x1b``.
 
     Those are the characters that Python's ``str.isprintable`` excludes: controls, line ends, what turns the direction
     of writing, other invisible ones, spaces but the ordinary one, and halves of surrogate pairs.

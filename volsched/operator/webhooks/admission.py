@@ -40,7 +40,7 @@ KINDS: Final = (
     ("scheduling.volcano.sh", "v1beta1", "queues"),
     *((*version.split("/"), plural) for version in native.VERSIONS for plural in ("podgroups", "workloads")),
 )
-"""The kinds that are judged; the manifests state which are sent."""
+"""The kinds that are judged. The manifests state which are sent."""
 
 UNPROCESSABLE: Final = 422
 
@@ -197,7 +197,7 @@ class Admission(KopfThread):
         try:
             asked = asyncio.run_coroutine_threadsafe(self._world(request), self._loop)
             judgement = await self._server.reviewers.do(judge, request, await asyncio.wrap_future(asked))
-        except Exception as error:  # a bug of ours, or of a validator that somebody installed, must lock nobody out
+        except Exception as error:  # a bug of ours, or of an installed validator, must not stop all writes
             _log.exception("a request could not be judged and is let in", resource=plural, operation=request.operation)
             self._answers[plural, request.operation, "failed"] += 1
             return Judgement(warnings=(f"volsched could not judge this and lets it in: {type(error).__name__}",))

@@ -36,13 +36,13 @@ class CertificateTarget:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return the names that the certificate is for; the API server uses the first."""
+        """Return the names that the certificate is for. The API server uses the first."""
         service = f"{self.service}.{self.namespace}"
         return (f"{service}.svc", service, self.service, f"{service}.svc.cluster.local", *self.hosts)
 
 
 async def ensure(wanted: CertificateTarget) -> list[str]:
-    """Write what is missing or about to end; return what was done in words. Raises CredentialsError and ApiError."""
+    """Write what is missing or about to end. Return what was done in words. Raises CredentialsError and ApiError."""
     api = await Api.connect(wanted.source)
     try:
         return await _ensure(api, wanted, datetime.now(UTC))
@@ -69,7 +69,7 @@ async def _ensure(api: Api, wanted: CertificateTarget, now: datetime) -> list[st
 
 
 def _trust(configuration: Json, pair: Pair, now: datetime) -> bool:
-    """Have every hook trust the pair's authority; return whether anything had to be changed."""
+    """Have every hook trust the pair's authority. Return whether anything had to be changed."""
     changed = False
     for hook in configuration.get("webhooks") or ():
         client = hook["clientConfig"]
@@ -117,7 +117,7 @@ async def _found(api: Api, path: str, resource: str) -> Json | None:
 
 
 async def _put(api: Api, path: str, resource: str, body: Json) -> None:
-    """Replace an object; a 409 if it was changed since it was read."""
+    """Replace an object. A 409 if it was changed since it was read."""
     await api.request("PUT", path, resource, body=json.dumps(body).encode())
 
 

@@ -32,7 +32,7 @@ class Reviewers:
 
     @contextmanager
     def place(self) -> Iterator[None]:
-        """Hold a place; raises BusyError when there is none."""
+        """Hold a place. Raises BusyError when there is none."""
         if not self._free:
             raise BusyError
         self._free -= 1
@@ -42,7 +42,7 @@ class Reviewers:
             self._free += 1
 
     async def do(self, work: Callable[[*Given], T], *given: *Given) -> T:
-        """Have a thread do something, and wait for it; raises what that raises."""
+        """Have a thread do something, and wait for it. Raises what that raises."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, *given)
 
     def close(self) -> None:

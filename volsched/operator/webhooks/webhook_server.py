@@ -58,7 +58,7 @@ Json = dict[str, Any]
 
 
 class WebhookServer:
-    """A server for `settings.admission.server`; `turned_away` gets the reason for a review that was not read.
+    """A server for `settings.admission.server`. `turned_away` gets the reason for a review that was not read.
 
     `problem` is the reason why it does not serve, empty if it does; `ends` is the expiry of the certificate in use, and
     `reloads` counts replacements; `site` has the connections, once it serves.
@@ -77,8 +77,8 @@ class WebhookServer:
         self.site: LimitedSites | None = None
 
     async def __call__(self, review: Any) -> AsyncIterator[Any]:
-        """Serve until cancelled; `review` is kopf's function from a review to its answer."""
-        while not self._load():  # noqa: ASYNC110 - files tell nobody when they change
+        """Serve until cancelled. `review` is kopf's function from a review to its answer."""
+        while not self._load():  # noqa: ASYNC110 - changes of files are not announced
             await asyncio.sleep(LOOK_SECONDS)
         app = web.Application(client_max_size=self._listening.largest)
         app.router.add_post(PATH, partial(self._answer, review))
@@ -103,7 +103,7 @@ class WebhookServer:
         _log.info("serving webhooks", addresses=site.addresses, certificate=self._listening.certificate)
 
     def _load(self) -> bool:
-        """Use the files if they have changed; return whether there is a certificate to serve with."""
+        """Use the files if they have changed. Return whether there is a certificate to serve with."""
         certificate, key = Path(self._listening.certificate), Path(self._listening.key)
         try:
             digest = hashlib.sha256(certificate.read_bytes() + b"\0" + key.read_bytes()).hexdigest()
@@ -166,7 +166,7 @@ class WebhookServer:
 
 
 def read_review(body: bytes) -> tuple[Json, AdmissionRequest]:
-    """Return a review without its objects, and its operation; raises many errors for other texts."""
+    """Return a review without its objects, and its operation. Raises many errors for other texts."""
     asked = json_text.decode(body)
     request = asked["request"]
     under_review = AdmissionRequest(str(request.get("operation")), request.get("object"), request.get("oldObject"))

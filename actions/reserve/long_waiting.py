@@ -6,19 +6,19 @@ import heapq
 from collections.abc import Iterator
 
 from volsched.model.cluster import Cluster
+from volsched.model.held_nodes import RESERVE_AFTER
 from volsched.model.job import JobInfo
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo
-from volsched.model.reservation import RESERVE_AFTER
 from volsched.model.status import TaskStatus
 from volsched.model.values.duration import seconds_of
 from volsched.model.waiting_time import agreed_waiting_time
 
 
-class DueJobs(Observer):
-    """Jobs by when they are due; those whose time has come are kept until they are looked at and are too small.
+class LongWaitingJobs(Observer):
+    """Jobs by when they are due. Those whose time has come are kept until they are looked at and are too small.
 
     ``after`` is ``reserve.after`` and ``agreed`` what the plugin sla agrees, in seconds. Only administrators shorten
     these, by an annotation of the Queue: what a PodGroup states below them counts as they do (*ours*).
@@ -43,7 +43,7 @@ class DueJobs(Observer):
         return job.created + (min(waits, max(least, agreed)) if agreed else waits)
 
     def _least(self, job: JobInfo) -> float:
-        """How long jobs of a queue wait at least."""
+        """Return how long jobs of a queue wait at least."""
         queue = self._cluster.queues.get(job.queue)
         of_queue = seconds_of(queue.spec.annotations.get(RESERVE_AFTER, "")) if queue is not None else None
         stated = [self._after, *(each for each in (of_queue,) if each is not None)]
@@ -100,6 +100,6 @@ class DueJobs(Observer):
         return self._times.get(key) == time and key not in self._come and self._waits(key)
 
     def _waits(self, key: str) -> bool:
-        """Whether a job waits that could be promised nodes."""
-        ledger = self._cluster.queue_cache
-        return key in ledger.jobs and (key in ledger.unadmitted or key in ledger.waiting)
+        """True if a job waits that could be promised nodes."""
+        cache = self._cluster.queue_cache
+        return key in cache.jobs and (key in cache.unadmitted or key in cache.waiting)

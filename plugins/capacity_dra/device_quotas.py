@@ -83,19 +83,18 @@ class DeviceQuotaRules(QueueQuotas[str, Amount, Fraction]):
 
         In a hierarchy those queues are compared that stand right below the one where the ways up meet.
         """
-        if not self.limits.due_amounts:
+        if not self.limits.deserved_amounts:
             return 0, ()
         path = (name for name in self.limits.levels(queue.name)[::-1] if name != ROOT)
         return -queue.spec.priority, tuple(map(self._place, path))
 
     def _place(self, queue: str) -> tuple[Fraction, bool]:
         """Return the share of a queue, and whether it deserves nothing: those that do go first among equal shares."""
-        due = self.limits.of(queue).due
-        if not any(due.values()):
+        deserved_share = self.limits.of(queue).deserved_share
+        if not any(deserved_share.values()):
             return Fraction(1), True
-        self.usage.catch_up()
-        held = as_named(self.usage.account(queue).used, due)
-        return share(held, {key: amount for key, amount in due.items() if amount}), False
+        held = as_named(self.usage.account(queue).used, deserved_share)
+        return share(held, {key: amount for key, amount in deserved_share.items() if amount}), False
 
     # -- amounts, under the names that the limits of a queue have for them --------------------------------------------
 
@@ -133,7 +132,7 @@ class DeviceQuotaRules(QueueQuotas[str, Amount, Fraction]):
         return dict(sorted(as_named(amounts, self.limits.limited(level)).items()))
 
     def is_parent(self, queue: str) -> bool:
-        """Whether in a hierarchy a queue has others below it."""
+        """True if a queue has child queues, in a hierarchy."""
         return self.limits.has_children(queue)
 
     def closed(self, queue: str, step: At) -> Verdict | None:
@@ -150,7 +149,6 @@ class DeviceQuotaRules(QueueQuotas[str, Amount, Fraction]):
         """Refuse a pod whose claims would take its queue above its quota, as far as is known before devices are."""
         if not self.usage.concerns(pod):
             return None
-        self.usage.catch_up()
         return self._reported(pod, super().refusal(queue, pod))
 
     def concerns(self, template: PodTemplate) -> bool:
@@ -159,7 +157,6 @@ class DeviceQuotaRules(QueueQuotas[str, Amount, Fraction]):
 
     def left(self, task: TaskInfo) -> dict[tuple[str, str], Fraction]:
         """Return how much more of each class and dimension a pod may be given, in the tightest of its queues."""
-        self.usage.catch_up()
         left: dict[tuple[str, str], Fraction] = {}
         for level in self.limits.levels(task.queue):
             limited = self.limits.limited(level)
@@ -176,7 +173,6 @@ class DeviceQuotaRules(QueueQuotas[str, Amount, Fraction]):
         """Refuse a pod that was just placed and was given devices which take its queue above its quota."""
         if not self.usage.concerns(task) or task.status not in PLACED_NOW or task.job is None:
             return None
-        self.usage.catch_up()
         keys = self.usage.claims_of(task)
         for level in self.levels(task.job.queue):
             users = self.usage.account(level).users
@@ -191,7 +187,6 @@ class DeviceQuotaRules(QueueQuotas[str, Amount, Fraction]):
         self._report_announcement(job)
         if not self.usage.awaits_devices(job):
             return ABSTAIN
-        self.usage.catch_up()
         return super().vote(job)
 
     def _report_announcement(self, job: JobInfo) -> None:

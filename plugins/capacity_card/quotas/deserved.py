@@ -23,7 +23,7 @@ from volsched.plugin.quota import above, short_of_those_below
 Texts = Mapping[str, str]
 
 
-def due_faults(queue: api.Queue, beside: Surroundings) -> Faults:
+def deserved_faults(queue: api.Queue, beside: Surroundings) -> Faults:
     """Yield what of it cannot be kept."""
     texts = queue.metadata.annotations
     yield from _at_most(texts, CARD_GUARANTEE, CARD_DESERVED)
@@ -36,7 +36,7 @@ def due_faults(queue: api.Queue, beside: Surroundings) -> Faults:
 
 
 def _at_most(texts: Texts, annotation: str, other: str) -> Faults:
-    """Yield amounts above what another annotation states; one that is not there states nothing."""
+    """Yield amounts above what another annotation states. One that is not there states nothing."""
     if not states_any(texts, other):
         return
     amounts = _amounts(texts, annotation)

@@ -19,7 +19,7 @@ def unit_of(victim: TaskInfo) -> list[TaskInfo]:
 
 
 def departing(victim: TaskInfo) -> list[TaskInfo]:
-    """Return everybody who goes if a victim does, it first."""
+    """Return the pods that leave with a victim, the victim first."""
     job = victim.job
     if job is not None and job.spec.native is not None:
         return unit_of(victim)

@@ -8,7 +8,7 @@ from volsched.model.cluster import Cluster
 from volsched.model.pods.task import TaskInfo
 
 
-class Retries:
+class BindingBackoffs:
     """Tasks that back off; times are in seconds since the epoch."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -29,7 +29,7 @@ class Retries:
             due = self.next()
 
     def next(self) -> float | None:
-        """Return when the next task may be tried again; None when none backs off for a time."""
+        """Return when the next task may be tried again, or None when none backs off for a time."""
         while self._heap and self._due.get(self._heap[0][1]) != self._heap[0][0]:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None

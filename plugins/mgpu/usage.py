@@ -1,16 +1,16 @@
-"""What is taken of the cards of each node, and by whom.
+"""The used amounts of the cards of each node, by pod.
 
-Every pod that has a node holds its cards there: bound and not started, running, being deleted, whoever bound it; as do
-pods that a session has placed or promised room to. Holdings are keyed by the uid of the pod, since a pod that is made
-again has the name of the one before. What a pod holds stands in its annotations, or in those that its Binding is
-carrying; so a ledger that is made again, after a restart, is the same.
+Every pod that has a node holds its cards there: bound and not started, running, being deleted, also bound by another
+scheduler. So do pods that a session has placed, or promised room to. Holdings are keyed by the uid of the pod, since a
+pod that is made again has the name of the one before. What a pod holds is in its annotations, or in those that its
+Binding is carrying, so these sums are the same after a restart.
 
-Whoever may edit a pod may change these annotations while it runs, and its containers go on using what they were given.
-So what the API server showed first of a pod on its node counts until the pod has left it (node and annotations are one
-write, the Binding): a *changed result* is told and counted apart. Only a restart forgets that; the
+Users who may edit a pod may change these annotations while it runs, and its containers go on using what they were
+given. So what the API server showed first of a pod on its node counts until the pod has left it (node and annotations
+are one write, the Binding): a *changed result* is reported and counted apart. Only a restart forgets that; the
 ValidatingAdmissionPolicy of the component `card-results` keeps others from writing these annotations at all.
 
-Where the annotations of a pod cannot be read, nobody knows which cards it uses. Its node is then *unclear* and
+Where the annotations of a pod cannot be read, it is not known which cards it uses. Its node is then *unclear* and
 gets no more pods with cards until that pod is gone or annotated: to guess would be to give the same memory away twice.
 
 What is taken is kept exactly, also when it is more than a node (still) has; only what is free ends at zero.
@@ -57,13 +57,13 @@ class CardAllocation(NamedTuple):
     results: Mapping[str, str]
 
     def lists(self, cards: Cards) -> Lists:
-        """Return the cards of each container; FieldError when they cannot be told of a node with these cards."""
+        """Return the cards of each container. Raises FieldError when they cannot be told of a node with these cards."""
         return lists_of(self.request.asks, self.containers, self.results, cards)
 
 
 @dataclass(slots=True)
 class CardAccount:
-    """One node: its cards, what pods hold of them by uid, and the pods of which that is not known, with the reason.
+    """The cards of one node, the holdings of pods by uid, and the reasons for pods with unknown holdings.
 
     ``changed`` are the pods whose annotations name other cards by now than they were given, with what they state.
 
@@ -118,7 +118,7 @@ class CardAccount:
         self._use(holding, 1)
 
     def release(self, uid: str) -> bool:
-        """Give back what a pod holds, exactly; return whether it was known at all."""
+        """Give back what a pod holds, exactly. Return whether it was known at all."""
         was_unclear = self.unclear.pop(uid, None) is not None
         self.changed.pop(uid, None)
         holding = self.holdings.pop(uid, None)
@@ -170,7 +170,7 @@ class Requests:
         return found
 
 
-class CardLedger(Observer):
+class NodeCardUsage(Observer):
     """The accounts of all nodes with cards; they follow every move of a pod that wants cards.
 
     ``changed`` are the names of nodes whose account changed since somebody took them.
@@ -222,7 +222,7 @@ class CardLedger(Observer):
     # -- accounts -------------------------------------------------------------------------------------------------
 
     def take_changed(self) -> dict[str, None]:
-        """Return the nodes whose account changed since this was last called; forget what pods had that have left."""
+        """Return the nodes whose account changed since this was last called. Forget what pods had that have left."""
         changed, self.changed = self.changed, {}
         for uid in self._left:
             task, given = self.cluster.tasks.get(uid), self._allocations.get(uid)
@@ -264,7 +264,7 @@ class CardLedger(Observer):
         self._note(node)
 
     def _believe(self, task: TaskInfo, account: CardAccount, shown: CardAllocation) -> None:
-        """Take what a pod shows for what it was given, and keep to that once it is the API server that shows it."""
+        """Take the annotations of a pod as its cards. What the API server showed first stays."""
         try:
             if not shown.request.is_clear:
                 fault = next(fault for fault in shown.request.faults if fault.vague)

@@ -1,4 +1,4 @@
-"""The rules by which room is kept for lost pods; they are registered while there is some."""
+"""The rules by which room is kept for lost pods. They are registered while there is some."""
 
 from __future__ import annotations
 

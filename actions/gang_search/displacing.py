@@ -35,7 +35,7 @@ class _Way(NamedTuple):
     from_afar: bool
 
 
-class Repair:
+class Displacing:
     """One start. ``order`` is that of the members; ``by_need``: nodes that fewer others need come first.
 
     ``costs`` are those of displacing members; what one start has found out the next one knows.
@@ -56,7 +56,7 @@ class Repair:
             costs.setdefault(task, 1.0 + _SCARCE / (1 + len(wanted.homes(task))))
 
     def run(self) -> bool:
-        """Place all members; whether all are placed. Raises OutOfStepsError."""
+        """Place all members. Return True if all are placed. Raises OutOfStepsError."""
         queue, put_off = self._queue, 0
         while queue:
             task = queue.popleft()
@@ -104,7 +104,7 @@ class Repair:
     # -- displacing others --------------------------------------------------------------------------------------------
 
     def _displace(self, task: TaskInfo) -> bool:
-        """Put a member where those who have to leave for it cost least; they are placed again next."""
+        """Put a member where those who have to leave for it cost least. They are placed again next."""
         found: tuple[float, NodeInfo, list[TaskInfo]] | None = None
         for way in sorted(self._ways(task), key=lambda way: way[:2])[:_TRIED]:
             if found is not None and way.cost >= found[0]:
@@ -150,7 +150,7 @@ class Repair:
                 yield _Way(cost, place, node, leaving, from_afar=far)
 
     def _short(self, task: TaskInfo, node: NodeInfo) -> dict[int, int]:
-        """What a node lacks for a member, by amount."""
+        """Return what a node lacks for a member, by amount."""
         asked = self._board.session.request(task)
         lacking = ((column, amount - node.allocatable[column] + node.used[column]) for column, amount in asked)
         return {column: amount for column, amount in lacking if amount > 0 and not node.leaves_to_devices(column)}
@@ -212,7 +212,7 @@ class Repair:
         return [*sorted(there, key=cost), *sorted(elsewhere, key=cost)]
 
     def _spare(self, task: TaskInfo, node: NodeInfo, off: list[Placement]) -> list[Placement]:
-        """Put those back who need not leave, the dearest first; return the others."""
+        """Put those back who need not leave, the dearest first. Return the others."""
         board = self._board
         needed: list[Placement] = []
         for placement in sorted(off, key=lambda each: -self.costs[each.task]):
@@ -224,6 +224,6 @@ class Repair:
 
 
 def _is_due(task: TaskInfo) -> bool:
-    """Whether the role of a member has a minimum that counts."""
+    """True if the role of a member has a minimum that counts."""
     job = task.job
     return job is not None and job.judges_roles and job.spec.min_roles.get(task.spec.role, 0) > 0

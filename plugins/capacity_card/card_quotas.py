@@ -58,7 +58,7 @@ _MOST_KNOWN: Final = 10_000
 
 
 class CardRules(QueueQuotas[QueueLimit, Dimension, int]):
-    """Reads usage and demands; keeps nothing but counts of refusals and verdicts that may be given again."""
+    """Reads usage and demands. Keeps nothing but counts of refusals and verdicts that may be given again."""
 
     name: ClassVar[str] = NAME
     without_minimum: Ballot = PERMIT
@@ -96,7 +96,7 @@ class CardRules(QueueQuotas[QueueLimit, Dimension, int]):
     # -- amounts ------------------------------------------------------------------------------------------------------
 
     def is_parent(self, queue: str) -> bool:
-        """Whether in a hierarchy a queue has others below it, and so takes no work itself."""
+        """True if in a hierarchy a queue has others below it, and so takes no work itself."""
         return self._usage.limits.is_hierarchical and self._tree.is_parent(queue)
 
     def levels(self, queue: str) -> Sequence[QueueLimit]:
@@ -118,15 +118,15 @@ class CardRules(QueueQuotas[QueueLimit, Dimension, int]):
         return committed(self.allocated(level), self._demands.of(level.queue), minimum)
 
     def minimum(self, job: JobInfo, level: QueueLimit) -> Amounts | None:
-        """Return what a job still wants of its minimum; None for nothing."""
+        """Return what a job still wants of its minimum, or None for nothing."""
         return self._demands.wanted(job) or None
 
     def request(self, pod: PodTemplate, level: QueueLimit) -> Amounts:
-        """Return what a pod counts for of cpu and memory; cards of a list are looked at together."""
+        """Return what a pod counts for of cpu and memory. Cards of a list are looked at together."""
         return self._usage.charges.of(pod).resources
 
     def refused(self, queue: str, level: QueueLimit, short: Sequence[Exceeded], step: At) -> Verdict:
-        """Return that a queue states nothing at all, or that its cpu, else its memory, else a card does not suffice."""
+        """Return the refusal of a queue without quota, or of the first short amount: cpu, memory, a card."""
         if level.is_empty:
             return refusals.empty_capability(level, step)
         if isinstance(short[0].dimension, str):
@@ -136,7 +136,7 @@ class CardRules(QueueQuotas[QueueLimit, Dimension, int]):
     # -- admission ----------------------------------------------------------------------------------------------------
 
     def vote(self, job: JobInfo) -> Ballot:
-        """Admit a job whose minimum fits beside what is held and reserved; count why others are not admitted."""
+        """Admit a job whose minimum fits beside what is held and reserved. Count why others are not admitted."""
         ballot = super().vote(job)
         if ballot.verdict is not None and ballot.verdict != job.refusal and not self.is_parent(job.queue):
             self.refusal_counts[job.queue, ballot.verdict.reason] += 1
@@ -171,7 +171,7 @@ class CardRules(QueueQuotas[QueueLimit, Dimension, int]):
     # -- placing ------------------------------------------------------------------------------------------------------
 
     def headroom(self, queue: QueueInfo, template: PodTemplate) -> Headroom:
-        """Return how many such tasks a queue may take on, of all cards of their list together, and why not even one.
+        """Return how many tasks of a template a queue may take, with any cards of their list, or why none.
 
         At once so many as are left of whichever of the cards that are open: the same stay open. A refusal is kept for
         tasks that are alike while no account has moved.
@@ -194,7 +194,7 @@ class CardRules(QueueQuotas[QueueLimit, Dimension, int]):
         return refused
 
     def _room(self, levels: Sequence[QueueLimit], template: PodTemplate) -> tuple[int, int]:
-        """How many tasks there is room for, and how many whichever card each gets."""
+        """Return how many tasks there is room for, and how many whichever card each gets."""
         asked = self._usage.charges.card_request(template)
         if isinstance(asked, FieldError):
             return 0, 0
@@ -235,7 +235,7 @@ class CardRules(QueueQuotas[QueueLimit, Dimension, int]):
         return refusals.short_of_cards(last, details[-1]._replace(dimension=asked.names), details, Step.ALLOCATABLE)
 
     def may_preempt(self, queue: QueueInfo, tasks: Sequence[TaskInfo]) -> bool:
-        """Whether a queue would stay within its own limit with all of these tasks.
+        """True if a queue would stay within its own limit with all of these tasks.
 
         What queues above it may hold is looked at once victims are gone: they may be below the same ones.
         """
@@ -280,7 +280,7 @@ class CardRules(QueueQuotas[QueueLimit, Dimension, int]):
         return found
 
     def open_cards(self, template: PodTemplate, queue: str) -> Names:
-        """The cards of a template's list of which a queue has as much left as one of its pods asks for.
+        """Return the cards of a template's list with enough quota left for one pod.
 
         Answers about nodes depend on nothing else of the queue, so pods of all queues share them by this.
         """
@@ -298,7 +298,7 @@ class CardRules(QueueQuotas[QueueLimit, Dimension, int]):
         return tuple(name for name in asked.candidates if blocking(levels, name, asked.amount) is None)
 
     def key(self, template: PodTemplate, queue: QueueInfo) -> Names | None:
-        """What answers about a pod's nodes are shared by; None for a pod without a list of cards."""
+        """Return what answers about a pod's nodes are shared by, or None for a pod without a list of cards."""
         return self.open_cards(template, queue.name) if self.has_list(template) else None
 
     def version(self, _: TaskInfo) -> int:
@@ -306,11 +306,11 @@ class CardRules(QueueQuotas[QueueLimit, Dimension, int]):
         return self._usage.catalogue.version
 
     def has_list(self, template: PodTemplate) -> bool:
-        """Whether pods of a template name several cards."""
+        """True if pods of a template name several cards."""
         return len(self._usage.charges.of(template).names) > 1
 
     def names_cards(self, template: PodTemplate) -> bool:
-        """Whether pods of a template name any card."""
+        """True if pods of a template name any card."""
         return bool(self._usage.charges.of(template).names)
 
     def _without_card(self, template: PodTemplate) -> Verdict:
@@ -332,7 +332,7 @@ class CardRules(QueueQuotas[QueueLimit, Dimension, int]):
     # -- charges ------------------------------------------------------------------------------------------------------
 
     def allocate(self, task: TaskInfo) -> Verdict | None:
-        """Look at the charge that was just made; what is beyond a limit is taken back."""
+        """Look at the charge that was just made. What is beyond a limit is taken back."""
         if task.status not in (TaskStatus.ALLOCATED, TaskStatus.PIPELINED):
             return None
         charged = self._usage.charged(task)
