@@ -26,7 +26,7 @@ from volsched.replay.jobs import ReplayJob, Role
 from volsched.replay.records import JobRecord
 from volsched.replay.runner import Replay, ReplaySettings
 from volsched.simulation.manifests import Inventory, decode
-from volsched.testing.builders import ClusterBuilder, Rig, a_cluster, a_node, a_queue, put
+from volsched.testing.builders import ClusterBuilder, Rig, a_cluster, a_node, a_pod, a_queue, put
 
 HOUR = 3600.0
 NOW = 1_767_225_600.0
@@ -533,6 +533,29 @@ def test_a_pod_that_ran_for_longer_than_it_declared_is_counted_though_nothing_ha
     cycle(made, *echo(made, jobs, decision))
     made.clock.time += 600
     report = cycle(made, finished(made, "short-0"), finished(made, "long-0")).report
+
+    assert [numbers for series, numbers in report.series if series.name == "volsched_outlived_durations"] == [
+        {("default",): 1.0}
+    ]
+
+
+@pytest.mark.parametrize("annotations", [{}, {"volsched.io/expected-duration": "1000h"}], ids=["removed", "longer"])
+@pytest.mark.parametrize("label", [{}, {"volsched.io/workload": "online"}], ids=["", "read anew"])
+def test_a_pod_is_held_to_what_it_declared_when_it_was_placed(
+    annotations: dict[str, str], label: dict[str, str]
+) -> None:
+    """Short pods may use held nodes, and the author of a running pod may change its annotations."""
+    made = rig(a_cluster().node("n1", **{CARD: 8}).queue("default"), RESERVING)
+    jobs = a_cluster().job("short", 1, annotations={"volsched.io/expected-duration": "1m"}, **{CARD: 1})
+    cycle(made, *echo(made, jobs, cycle(made, *changes_of(jobs))))
+    task = made.cluster.tasks["pod-default-short-0"]
+    edited = a_pod("short-0", "short", on="n1", phase="Running", annotations=annotations, labels=label, **{CARD: 1})
+    edited["metadata"] |= {"uid": task.uid, "resourceVersion": "edited"}
+    cycle(made, put(edited))
+    assert annotations.items() <= made.cluster.tasks[task.uid].spec.annotations.items()
+    assert (made.cluster.tasks[task.uid] is task) is not bool(label)
+    made.clock.time += 600
+    report = cycle(made, finished(made, "short-0")).report
 
     assert [numbers for series, numbers in report.series if series.name == "volsched_outlived_durations"] == [
         {("default",): 1.0}
