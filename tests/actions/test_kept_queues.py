@@ -16,7 +16,17 @@ from volsched.model.job import PodGroupCondition
 from volsched.model.native_group import QUEUE_NAME
 from volsched.model.plan import WriteGroupStatus, WriteNativeStatus
 from volsched.model.queues.kept_queue import QUEUE_KEPT, condition_of, ended, named_nowhere, nowhere_condition, queue_in
-from volsched.testing.builders import ClusterBuilder, CycleDecision, Rig, a_cluster, a_group, a_pod, a_rig, puts
+from volsched.testing.builders import (
+    ClusterBuilder,
+    CycleDecision,
+    Rig,
+    a_cluster,
+    a_group,
+    a_pod,
+    a_queue,
+    a_rig,
+    puts,
+)
 from volsched.testing.builders import a_member as member
 from volsched.testing.builders import a_native_group as native_group
 
@@ -451,3 +461,14 @@ def test_members_that_run_do_not_move_their_group_by_what_they_name() -> None:
     cycle(on, *puts(member("m", "gang", on="n1", annotations={QUEUE_NAME: "b"}, cpu=1)))
 
     assert allocated(on) == (1000, 0)
+
+
+def test_members_of_a_group_that_is_deleted_stay_in_its_queue_whatever_is_edited() -> None:
+    on = a_native_rig()
+    cycle(on, *puts(a_queue("default")), Deleted(native.KIND, "default", "gang", ""))
+    cycle(on, *(put_again(member(f"m-{n}", "gang", on="n1", labels={"touched": "yes"}, cpu=1)) for n in range(2)))
+    assert allocated(on) == (2000, 0)
+
+    cycle(on, put_again(member("m-0", "gang", on="n1", labels={"volsched.io/workload": "online"}, cpu=1)))
+    assert allocated(on) == (2000, 0)
+    assert cycle(on, *another_comes()).bindings == {}
