@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from volsched.controllers.objects import ManagedEntry, ManagedMeta, ManagedPodGroup
 from volsched.kube.watch.inbox import FULL_KIB, Inbox
 from volsched.kube.write.views import Views
 from volsched.mirror.apply import Mirror
-from volsched.mirror.memory_bound import MemoryUse
+from volsched.mirror.memory_bound import MemoryUse, lightened
 from volsched.mirror.quarantine import MEMORY, NO_MEMORY
 from volsched.model import api
 from volsched.model.api import native_groups as native
@@ -174,6 +175,33 @@ def test_a_pod_group_that_grows_while_its_pods_run_is_kept_in_part_as_well() -> 
     assert isinstance(last.object, api.PodGroup)
     assert last.object.spec == api.PodGroupSpec(min_member=1, queue="q")
     assert not last.object.metadata.annotations
+
+
+def test_what_may_go_although_it_is_in_use_goes_where_nothing_else_makes_room() -> None:
+    """The controllers may forget a Volcano Job that runs: its author may have let it grow."""
+    memory_use = MemoryUse(1024 * KIB, may_go=lambda found: isinstance(found, dra.ResourceClaim))
+    honest = [a_claim("honest", str(n), 40 * KIB, allocated=True) for n in range(5)]
+    small = [a_claim("hog", str(n), KIB, allocated=True) for n in range(30)]
+    grown = [a_claim("hog", str(n), 60 * KIB, allocated=True) for n in range(30)]
+    assert refused_in(memory_use.of([*honest, *small])) == []
+
+    went = refused_in(memory_use.of(grown))
+    assert went
+    assert all(name.startswith("hog/") for name in went)
+    assert memory_use.kept_bytes <= memory_use.most
+    assert refused_in(memory_use.of(honest)) == []
+    assert not memory_use.has_room_again
+    memory_use.of([gone(each) for each in grown])
+    assert memory_use.kept_bytes < 300 * KIB
+
+
+def test_who_wrote_which_field_is_dropped_from_a_large_pod_group_in_use() -> None:
+    entries = (ManagedEntry("hog", {"f:metadata": {"f:annotations": {f"f:{n}": {} for n in range(20_000)}}}),)
+    found = ManagedPodGroup(ManagedMeta(name="g", namespace="hog", managed_fields=entries))
+    light = lightened(found)
+
+    assert isinstance(light, ManagedPodGroup)
+    assert light.metadata.managed_fields == ()
 
 
 def test_an_object_that_grows_is_as_new_and_one_that_shrinks_keeps_its_place() -> None:

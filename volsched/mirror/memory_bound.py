@@ -64,7 +64,8 @@ class MemoryUse:
     """The memory use by namespace. Belongs to the thread that takes changes in.
 
     ``most`` is in bytes; 0 is no bound. ``holds`` tells whether an object uses something on a node, and ``weigh`` its
-    bytes in memory; None leaves it to the estimate. An object above ``large`` bytes is large.
+    bytes in memory; None leaves it to the estimate. An object above ``large`` bytes is large. Above the bound a large
+    object is refused although it is in use, if that is what ``may_go`` says, and its namespace uses more than half.
     """
 
     def __init__(
@@ -73,11 +74,13 @@ class MemoryUse:
         holds: Callable[[api.ApiObject], bool] | None = None,
         weigh: Callable[[api.ApiObject], int | None] = lambda _: None,
         large: int = LARGE,
+        may_go: Callable[[api.ApiObject], bool] = lambda _: False,
     ) -> None:
         self.most = most
         self._large = large >> 10
         self._holds = holds or holds_something
         self._weigh = weigh
+        self._may_go = may_go
         self.total = 0
         """KiB that are kept."""
         self.refused: dict[tuple[str, str, str], bool] = {}
@@ -154,6 +157,12 @@ class MemoryUse:
             yield self._refuse(kind, meta.namespace, meta.name, meta.uid, is_large=True)
         elif self.kept_bytes > self.most:
             yield from self._make_room()
+            if not waits and self.kept_bytes > self.most and self._is_too_large(found, weight):
+                yield self._refuse(kind, meta.namespace, meta.name, meta.uid, is_large=True)
+
+    def _is_too_large(self, found: api.ApiObject, weight: int) -> bool:
+        """True if an object in use has to go: nothing else makes room."""
+        return weight > self._large and self._has_much(found.metadata.namespace) and self._may_go(found)
 
     def _has_much(self, namespace: str) -> bool:
         """True if a namespace uses so much that it gets no more large objects."""
@@ -252,8 +261,10 @@ def _size_of(text: bytes) -> int:
 def lightened(found: api.ApiObject) -> api.ApiObject:
     """Return an object in use without what its author may add: its amounts and its place stay."""
     kept = _shortest(found.metadata.annotations)
-    if len(kept) < len(found.metadata.annotations):
-        found = msgspec.structs.replace(found, metadata=msgspec.structs.replace(found.metadata, annotations=kept))
+    further = {"managed_fields": ()} if hasattr(found.metadata, "managed_fields") else {}
+    found = msgspec.structs.replace(
+        found, metadata=msgspec.structs.replace(found.metadata, annotations=kept, **further)
+    )
     match found:
         case api.Pod():
             return msgspec.structs.replace(found, spec=without_images(trimmed(found.spec)))
