@@ -47,8 +47,8 @@ class Reservation:
     name was promised nothing. ``stale``: something changed that may move the start. ``needs``: what the members take on
     each node, by column. ``fullest`` is how much is in use on the fullest of the nodes. ``tried_at`` is the requeue
     generation in which the job was last tried, and whether its share was settled then. ``priority``: with which it
-    holds its nodes. ``usable`` are those that its members could have. ``restored``: it was read
-    from the PodGroup, and no session has looked at it yet.
+    holds its nodes. ``usable`` are those that its members could have. ``asked``: what the members of its minimum
+    requested when it was made. ``restored``: it was read from the PodGroup, and no session has looked at it yet.
     """
 
     job: JobInfo
@@ -66,6 +66,7 @@ class Reservation:
     usable: frozenset[str] = frozenset()
     tried_at: tuple[int, bool] = (_STALE, False)
     signature: Hashable = None
+    asked: Mapping[str, int] = field(default_factory=dict)
     restored: bool = False
 
     def is_settled(self, now: float) -> bool:

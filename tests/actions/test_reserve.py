@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from actions.reserve.book import Book
 from actions.reserve.durations import end_of
 from actions.reserve.trust import Trust
-from tests.actions.rigs import conf, cycle, echo, events, finished, rig
+from tests.actions.rigs import conf, cycle, echo, events, finished, gone, rig
 from volsched.model import api
 from volsched.model.plan import WriteGroupStatus
 from volsched.model.pods.task import TaskInfo
@@ -484,6 +484,24 @@ def test_a_promise_ends_where_a_more_important_job_needs_its_place_and_is_told()
     assert lost == [
         "nodes are held for it no longer: default/urgent, which is more important, is promised nodes in its place"
     ]
+
+
+@pytest.mark.parametrize(("cards", "is_lost"), [(8, True), (5, False)])
+def test_a_promise_is_made_anew_when_the_members_that_start_become_larger(cards: int, is_lost: bool) -> None:
+    """The queue's share was judged for those that were there; the author may replace small members by large ones."""
+    cluster = a_cluster().node("n1", **{CARD: 8}).node("n2", **{CARD: 8}).queue("default")
+    cluster.group("old").pod("old-0", "old", on="n1", **{CARD: 7})
+    cluster.group("gang", minimum=2, created="2025-12-31T20:00:00Z")
+    for number, of_each in enumerate((5, 5, cards)):
+        cluster.pod(f"gang-{number}", "gang", **{CARD: of_each})
+    made = rig(cluster, RESERVING)
+    cycle(made)
+    assert held(made) == ("n1", "n2")
+    decision = cycle(made, gone(made, "gang-0"))
+
+    lost = [text for _, reason, text in events(decision) if reason == "ReservationLost"]
+    assert lost == (["nodes are held for it no longer: the job asks for something else now"] if is_lost else [])
+    assert held(made) == ("n1", "n2"), "the queue has room for the larger ones, too"
 
 
 @pytest.mark.slow(reason="days of a stream of jobs")
