@@ -11,12 +11,16 @@ from typing import Any
 import pytest
 
 from plugins.capacity_card.allocated import as_resource
+from plugins.fragmentation.claims import Claims, Wanted
 from tests.actions.rigs import conf, cycle, rig
+from volsched.framework.dra.outcomes import Outcomes
 from volsched.framework.dra.reads import reads_of
 from volsched.framework.dra.selectors import Selectors
+from volsched.framework.dra.states import EVERYTHING
 from volsched.mirror import reading
 from volsched.model.changes import Deleted
-from volsched.model.dra.device import Device, DeviceId
+from volsched.model.dra.device import Claim, Device, DeviceId
+from volsched.model.dra.reading import claim_spec
 from volsched.model.values.quantity import amount_of
 from volsched.testing.builders import a_cluster, a_group, put
 
@@ -101,3 +105,43 @@ def test_answers_of_long_expressions_are_kept_without_these() -> None:
             selectors.select(f"false // {number}{'x' * 9000}", device)
 
     assert selectors.select(first, device) is True
+
+
+def asks(number: int, length: int, reads: int = 0) -> Any:
+    """The spec of a claim with a selector that is long, and reads so many attributes."""
+    words = [f'device.attributes["d"].a{number}x{n} == 1' for n in range(reads)]
+    expression = f"{' || '.join(words) or 'true'} // {'x' * length}"
+    request = {"name": "r", "exactly": {"deviceClassName": "c", "selectors": [{"cel": {"expression": expression}}]}}
+    return claim_spec({"devices": {"requests": [request]}})
+
+
+def test_the_shape_of_a_long_claim_is_a_digest() -> None:
+    long, equal, other, short = asks(1, 9000), asks(1, 9000), asks(2, 9001), asks(1, 10)
+
+    assert (long.fault, short.fault) == ("", "")
+    assert (long.is_long, short.is_long) == (True, False)
+    assert len(long.shape) < 100
+    assert long.shape == equal.shape
+    assert long.shape != other.shape
+
+
+def test_claims_that_are_gone_leave_no_text_with_the_outcomes_of_searches() -> None:
+    outcomes = Outcomes(rig(a_cluster(), conf("allocate", "gang")).cluster.devices, Selectors())
+
+    def demand(spec: Any) -> Any:
+        return outcomes._demand_of([Claim("ns/c", "u", "1", spec, None, False, None, ())])
+
+    with that_is_given_back():
+        for number in range(400):
+            demand(asks(number, 9000))
+    assert demand(asks(0, 10, reads=65)).reads is EVERYTHING
+    assert len(demand(asks(0, 10, reads=64)).reads) == 64
+
+
+def test_nothing_is_remembered_of_what_a_long_claim_asks_for() -> None:
+    claims = Claims(rig(a_cluster(), conf("allocate", "gang")).cluster.devices)
+    with that_is_given_back():
+        for number in range(400):
+            assert claims.asked([asks(number, 9000)]) == ()
+    assert Wanted(("x" * 5000,)).is_long
+    assert not Wanted(("true",)).is_long
