@@ -22,7 +22,7 @@ from volsched.model.changes import Deleted
 from volsched.model.dra.device import Claim, Device, DeviceId
 from volsched.model.dra.reading import claim_spec
 from volsched.model.values.quantity import amount_of
-from volsched.testing.builders import a_cluster, a_group, put
+from volsched.testing.builders import a_cluster, a_group, a_pod, put
 
 LONG = 200_000
 MANY = 20
@@ -77,6 +77,20 @@ def test_podgroups_that_are_gone_leave_no_text(edit: str) -> None:
     with that_is_given_back():
         for number in range(1, MANY + 1):
             come_and_go(number)
+
+
+def test_templates_of_large_pods_are_swept_however_many_pods_there_are() -> None:
+    cluster = a_cluster().node("n1", cpu=1000).queue("q").group("g", "q", 1, "Running")
+    for number in range(1000):
+        cluster.pod(f"p{number}", "g", on="n1", cpu=1)
+    on = rig(cluster, conf("allocate", "priority gang", "predicates"))
+    many = 2 * (8 << 20) // LONG
+    for number in range(many):
+        spec = {"tolerations": [{"key": "k", "operator": "Equal", "value": text(number)}]}
+        on.mirror.apply([put(a_pod("large", "g", spec=spec, metadata={"uid": f"u{number}"}))])
+        on.mirror.apply([Deleted("Pod", "default", "large", f"u{number}")])
+
+    assert len(on.mirror.templates) < many * 0.6
 
 
 @pytest.mark.parametrize(
