@@ -3,7 +3,8 @@
 A gang that lacks a pod holds what it has and gets nothing done. So it comes before jobs of its queue that are no more
 important, and what the lost pod held on its node and of its queue's quota is kept from them. Jobs of other queues are
 not kept from the node: the order of queues decides between those. A pod that was evicted for another leaves no room
-behind, nor does one whose node is gone.
+behind, nor does one whose node is gone. A gang that asks for more than it held when it was whole has neither
+precedence nor room: its author may lose small pods and make large ones, or raise the minimum.
 
 It lives as long as the configuration. Which gangs have lost pods, on which nodes and when, stands in the PodGroups'
 conditions, from which it is made again. The size of a pod that was lost before that is taken from another member.
@@ -12,7 +13,9 @@ conditions, from which it is made again. The size of a pod that was lost before 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections import Counter
+from collections.abc import Hashable, Iterable
+from heapq import nlargest
 from typing import TYPE_CHECKING, Final
 
 from volsched.framework.dispatch.ordering import Heap
@@ -24,7 +27,7 @@ from volsched.model.job import UNKNOWN, JobInfo, PodGroupCondition
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
-from volsched.model.status import TaskStatus
+from volsched.model.status import IS_ALLOCATED, TaskStatus
 from volsched.model.verdict import Scope, Step, Verdict
 
 if TYPE_CHECKING:
@@ -33,6 +36,9 @@ if TYPE_CHECKING:
 ACCOUNT: Final = "allocate.repair"
 REPAIR_TIMEOUT: Final = "repairTimeout"
 DEFAULT_TIMEOUT: Final = 30.0
+
+_CLAIMS: Final = "resourceclaims"
+"""The name under which ResourceClaims are counted beside amounts of resources."""
 
 ROOM_KEPT: Final = "RoomKept"
 """The reason of who waits for such room, or for what is kept of a quota."""
@@ -48,6 +54,8 @@ class LostRooms(Observer):
         self._changed: dict[str, JobInfo] = dict(cluster.jobs)
         self.kept: dict[str, LostRoom] = {}
         self.broken: dict[str, JobInfo] = {}
+        self._held: dict[str, Counter[str]] = {}
+        self._asks_more: dict[str, bool] = {}
         self.version = 0
         self._closed: dict[Hashable, Hashable | None] = {}
         self._nodes: set[str] = set()
@@ -81,7 +89,7 @@ class LostRooms(Observer):
         if job is None or node is None or not _is_gang(job):
             return
         if self._had_minimum(job):
-            self.broken[job.key] = job
+            self._note_broken(job)
             if not task.evicted:
                 self._lost.append(_room_of(task, job, node))
 
@@ -90,8 +98,15 @@ class LostRooms(Observer):
         if gone:
             self._changed.pop(job.key, None)
             self.broken.pop(job.key, None)
+            self._held.pop(job.key, None)
         elif _is_gang(job):
             self._changed[job.key] = job
+
+    def _note_broken(self, job: JobInfo) -> None:
+        """Remember a gang that lacks pods, and what it held when it was whole."""
+        if job.key not in self.broken:
+            self._held[job.key] = _amounts(task for task in job.tasks.values() if task.node is not None)
+        self.broken[job.key] = job
 
     def _had_minimum(self, job: JobInfo) -> bool:
         return job.key in self.broken or job.ready_count + job.counts[TaskStatus.RELEASING] >= job.spec.min_available
@@ -115,6 +130,8 @@ class LostRooms(Observer):
             self._note_leaving(job)
         self._changed.clear()
         self.broken = {key: job for key, job in self.broken.items() if _lacks_pods(job)}
+        self._held = {key: held for key, held in self._held.items() if key in self.broken}
+        self._asks_more.clear()
         self._end_those_over(now)
         self._closed.clear()
         self._read_to = self._cluster.node_cache.usage_log.end
@@ -127,7 +144,7 @@ class LostRooms(Observer):
         """Keep the rooms of pods that are being deleted. No other pod is promised them."""
         if not job.counts[TaskStatus.RELEASING] or not _lacks_pods(job) or not self._had_minimum(job):
             return
-        self.broken[job.key] = job
+        self._note_broken(job)
         for task in sorted(job.tasks.values(), key=lambda task: task.key):
             if task.status is TaskStatus.RELEASING and task.node is not None and not task.evicted:
                 room = _room_of(task, job, task.node)
@@ -147,7 +164,7 @@ class LostRooms(Observer):
 
     def placed(self, job: JobInfo) -> None:
         """Hear that pods of a job were placed: a gang that is whole again needs no room."""
-        if self.has_room(job) and not _lacks_pods(job):
+        if not _lacks_pods(job):
             self._end([key for key, room in self.kept.items() if room.job is job])
 
     def _keep(self, room: LostRoom) -> None:
@@ -180,12 +197,25 @@ class LostRooms(Observer):
         return min((room.until for room in self.kept.values() if room.until < math.inf), default=None)
 
     def has_room(self, job: JobInfo) -> bool:
-        """True if room is kept for a gang."""
-        return any(room.job is job for room in self.kept.values())
+        """True if room is kept for a gang, which asks for no more than it held."""
+        return any(room.job is job for room in self.kept.values()) and not self._asks_for_more(job)
+
+    def _asks_for_more(self, job: JobInfo) -> bool:
+        """True if a gang would hold more with the pods that it lacks than it did when it was whole.
+
+        What it held before this scheduler began is not known.
+        """
+        if job.key not in self._asks_more:
+            held = self._held.get(job.key)
+            self._asks_more[job.key] = held is not None and not _would_hold(job) <= held
+        return self._asks_more[job.key]
 
     def goes_before(self, job: JobInfo, other: JobInfo) -> bool:
         """True if a job of the same queue is to be tried before another one that comes first else."""
-        return job.priority >= other.priority and self.is_broken(job) and not self.is_broken(other)
+        return job.priority >= other.priority and self._comes_first(job) and not self._comes_first(other)
+
+    def _comes_first(self, job: JobInfo) -> bool:
+        return self.is_broken(job) and not self._asks_for_more(job)
 
     def next_of(self, jobs: Heap[JobInfo]) -> JobInfo:
         """Take out the next job of a queue: the first one, or a gang that has lost pods and goes before it."""
@@ -242,6 +272,24 @@ def _is_gang(job: JobInfo) -> bool:
 
 def _lacks_pods(job: JobInfo) -> bool:
     return 0 < job.ready_count < job.spec.min_available
+
+
+def _amounts(tasks: Iterable[TaskInfo]) -> Counter[str]:
+    """Return the sum of what pods request, and the number of their ResourceClaims."""
+    total = Counter[str]()
+    for task in tasks:
+        total.update(task.template.request)
+        total[_CLAIMS] += len(task.spec.resource_claims)
+    return total
+
+
+def _would_hold(job: JobInfo) -> Counter[str]:
+    """Return what a gang holds with as many more pods as it lacks, of each resource the largest requests."""
+    total = _amounts(task for task in job.tasks.values() if IS_ALLOCATED[task.status])
+    lacks, asked = job.spec.min_available - job.ready_count, [_amounts([task]) for task in job.waiting.values()]
+    for name in {name for each in asked for name in each}:
+        total[name] += sum(nlargest(lacks, (each[name] for each in asked)))
+    return total
 
 
 def _room_of(task: TaskInfo, job: JobInfo, node: NodeInfo) -> LostRoom:

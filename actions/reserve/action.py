@@ -370,6 +370,7 @@ class ReserveAction:
             job, job.spec.group_uid, session.now, plan.nodes, plan.start, plan.start, priority=_priority(job)
         )
         made.signature, made.fullest, made.stale = _signature(job), _fullest(session, plan), False
+        made.asked = _asked(session, job)
         made.needs, made.usable = plan.needs(session), plan.usable
         book.put(made)
         self._report(session, book, made)
@@ -466,8 +467,9 @@ def _lost(session: Session, reservation: Reservation) -> str | None:
         return ""
     if reservation.signature is None:
         reservation.signature = _signature(job)
+        reservation.asked = _asked(session, job)
         reservation.priority = _priority(job)
-    if _signature(job) != reservation.signature:
+    if _signature(job) != reservation.signature or _asks_for_more(session, reservation):
         return "the job asks for something else now"
     if not any(considered(session, [job])):
         return "its queue takes it no longer"
@@ -502,6 +504,23 @@ def _signature(job: JobInfo) -> tuple[object, ...]:
     """Return what a promise is made for."""
     templates = frozenset(task.template.id for task in job.waiting.values())
     return job.spec.min_available, tuple(sorted(job.spec.min_roles.items())), job.queue, templates
+
+
+def _asked(session: Session, job: JobInfo) -> dict[str, int]:
+    """Return the sum of what the members request that a job needs to start; missing ones count as the largest."""
+    members, total = needed(session, job), dict[str, int]()
+    for task in members:
+        total = _sum(total, task)
+    missing = max(0, job.lacking - len(members))
+    for name in total if missing else ():
+        total[name] += missing * max(task.template.request.get(name, 0) for task in members)
+    return total
+
+
+def _asks_for_more(session: Session, reservation: Reservation) -> bool:
+    """True if the members that are needed are larger: with a promise the share of the queue is not asked again."""
+    now = _asked(session, reservation.job)
+    return any(amount > reservation.asked.get(name, 0) for name, amount in now.items())
 
 
 def _importance(session: Session, job: JobInfo) -> tuple[Any, ...]:

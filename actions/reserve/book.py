@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from actions.reserve.durations import annotated, declared, end_of
 from actions.reserve.pauses import Pauses
@@ -47,8 +47,8 @@ class Reservation:
     name was promised nothing. ``stale``: something changed that may move the start. ``needs``: what the members take on
     each node, by column. ``fullest`` is how much is in use on the fullest of the nodes. ``tried_at`` is the requeue
     generation in which the job was last tried, and whether its share was settled then. ``priority``: with which it
-    holds its nodes. ``usable`` are those that its members could have. ``restored``: it was read
-    from the PodGroup, and no session has looked at it yet.
+    holds its nodes. ``usable`` are those that its members could have. ``asked``: what the members of its minimum
+    requested when it was made. ``restored``: it was read from the PodGroup, and no session has looked at it yet.
     """
 
     job: JobInfo
@@ -66,6 +66,7 @@ class Reservation:
     usable: frozenset[str] = frozenset()
     tried_at: tuple[int, bool] = (_STALE, False)
     signature: Hashable = None
+    asked: Mapping[str, int] = field(default_factory=dict)
     restored: bool = False
 
     def is_settled(self, now: float) -> bool:
@@ -75,6 +76,23 @@ class Reservation:
         start was not known had its share when it was promised the nodes.
         """
         return self.announced is None or self.announced <= now
+
+
+class _Placed(NamedTuple):
+    """When a pod got its node, and the duration (seconds) that it declared then; None: it declared none."""
+
+    at: float
+    declared: float | None
+
+
+class _Ended(NamedTuple):
+    """A pod that has ended since the last session: its queue, when it began, and the seconds that it declared."""
+
+    task: TaskInfo
+    queue: str
+    began: float
+    declared: float | None
+    placed: _Placed
 
 
 @dataclass(slots=True)
@@ -104,8 +122,8 @@ class Book(Observer):
         self.is_trying = False
         """Return whether tasks are moved only to find something out."""
         self.kept: dict[str, Reservation] = {}
-        self._placed: dict[str, float] = {}
-        self._ended: list[tuple[TaskInfo, str, float]] = []
+        self._placed: dict[str, _Placed] = {}
+        self._ended: dict[str, _Ended] = {}
         self._left_behind: list[JobInfo] = []
         self._moves = 0
         self._shared: dict[int, bool] = {}
@@ -141,8 +159,8 @@ class Book(Observer):
     def begin(self, now: float) -> None:
         """Begin a session: pods that ended since the last one are judged now, when that is first looked at."""
         self.now = now
-        for task, queue, began in self._ended:
-            self._judge(task, queue, began)
+        for ended in self._ended.values():
+            self._judge(ended)
         self._ended.clear()
         self.pauses.forget(now)
 
@@ -270,13 +288,13 @@ class Book(Observer):
         """Return when a pod on a node is thought to end, in seconds since the epoch; infinite if not declared."""
         if task.status is TaskStatus.RELEASING:
             return self.now
+        start, promised = self._began(task), self._promised(task)
+        if promised is not None and start + promised * self._settings.overestimate < self.now:
+            self.trust.outlived(task, task.queue)
         duration = self.duration(task)
         if duration is None:
             return math.inf
-        start, length = self._began(task), duration * self._settings.overestimate
-        if start + length < self.now and annotated(task) is not None:
-            self.trust.outlived(task, task.queue)
-        return end_of(start, length, self.now)
+        return end_of(start, duration * self._settings.overestimate, self.now)
 
     def duration(self, task: TaskInfo) -> float | None:
         """Return the seconds that a pod is thought to run; None if not declared, or its declaration is not trusted."""
@@ -286,15 +304,25 @@ class Book(Observer):
         return declared(task, queue.spec.annotations if queue is not None else {}, self._settings.default)
 
     def _began(self, task: TaskInfo) -> float:
-        return max(task.spec.started, self._placed.get(task.uid, 0.0)) or self.now
+        placed = self._placed.get(task.uid)
+        return max(task.spec.started, placed.at if placed is not None else 0.0) or self.now
 
-    def _judge(self, task: TaskInfo, queue: str, began: float) -> None:
+    def _promised(self, task: TaskInfo) -> float | None:
+        """Return the shortest duration that a pod on a node declares, or declared when it was placed; None: none.
+
+        An author may change the annotation of a running pod, and a short duration opens held nodes.
+        """
+        placed = self._placed.get(task.uid)
+        stated = (annotated(task), placed.declared if placed is not None else None)
+        return min((seconds for seconds in stated if seconds is not None), default=None)
+
+    def _judge(self, ended: _Ended) -> None:
         """See whether a pod that is over kept to what it had declared."""
-        if (duration := annotated(task)) is None:
+        if ended.declared is None:
             return
-        if began + duration * self._settings.overestimate < self.now:
-            self.trust.outlived(task, queue)
-        self.trust.over(task, queue)
+        if ended.began + ended.declared * self._settings.overestimate < self.now:
+            self.trust.outlived(ended.task, ended.queue)
+        self.trust.over(ended.task, ended.queue)
 
     def next_start(self) -> float | None:
         """Return when the first reservation is to start that has not, in seconds since the epoch."""
@@ -307,10 +335,14 @@ class Book(Observer):
         if self.is_trying:
             return
         if task.node is not None and ON_NODE[task.status]:
-            self._placed.setdefault(task.uid, self.now)
+            if task.uid not in self._placed:
+                again = self._ended.pop(task.uid, None)  # its request was read anew
+                self._placed[task.uid] = _Placed(self.now, annotated(task)) if again is None else again.placed
         elif task.node is None or IS_FINISHED[task.status]:
             if task.uid in self._placed and before in RUNS:
-                self._ended.append((task, task.queue, self._began(task)))
+                self._ended[task.uid] = _Ended(
+                    task, task.queue, self._began(task), self._promised(task), self._placed[task.uid]
+                )
             self._placed.pop(task.uid, None)
         for reservation in self.kept.values():
             for node in (node_before, task.node):

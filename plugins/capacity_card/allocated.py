@@ -25,6 +25,8 @@ PREFIX: Final = "volsched.io/"
 
 _LONGEST: Final = 63
 """Characters of a resource's name behind its domain."""
+_LONGEST_KNOWN: Final = 512
+"""Characters of a name that is remembered: authors of pods write any."""
 _HASH: Final = 8
 _OTHER: Final = re.compile(r"[^-A-Za-z0-9_.]", re.ASCII)
 _ENDS: Final = "-_."
@@ -53,12 +55,16 @@ class AllocatedCards:
         return found
 
 
-@lru_cache(maxsize=4096)
 def as_resource(card: str) -> str:
     """Return a card's name as that of an extended resource: what may not stand there is a `_`.
 
     A name that is too long ends in a hash of it.
     """
+    return (_as_resource if len(card) <= _LONGEST_KNOWN else _as_resource.__wrapped__)(card)
+
+
+@lru_cache(maxsize=4096)
+def _as_resource(card: str) -> str:
     name = _OTHER.sub("_", card).strip(_ENDS)
     if len(name) > _LONGEST or not name:
         digest = hashlib.sha256(card.encode()).hexdigest()[:_HASH]

@@ -85,7 +85,9 @@ class CardRequests:
     def _of_claims(self, template: PodTemplate, claimed: Claimed) -> PodCards:
         found = self._with_claims.recall((template.id, claimed))
         if found is None:
-            found = self._with_claims[template.id, claimed] = self._read(template, claimed)
+            found = self._read(template, claimed)
+            if not any(wanted.is_long for wanted, _ in claimed):
+                self._with_claims[template.id, claimed] = found
         return found
 
     def _read(self, template: PodTemplate, claimed: Claimed) -> PodCards:

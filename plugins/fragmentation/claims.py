@@ -23,6 +23,14 @@ class Wanted(NamedTuple):
     selectors: tuple[str, ...]
     capacity: tuple[tuple[str, Fraction], ...] = ()
 
+    @property
+    def is_long(self) -> bool:
+        """True if its selectors are not remembered: tenants write them."""
+        return sum(map(len, self.selectors)) > LONGEST
+
+
+LONGEST: Final = 4096
+"""Characters of the selectors of a request of which something is remembered when the claim is gone."""
 
 Claimed = tuple[tuple[Wanted, int], ...]
 """What a pod's claims ask for: of which devices, and how many."""
@@ -76,7 +84,9 @@ class Claims:
             return NOTHING
         found = self._known.recall(spec.shape)
         if found is None:
-            found = self._known[spec.shape] = tuple(self._requests(spec))
+            found = tuple(self._requests(spec))
+            if not spec.is_long:
+                self._known[spec.shape] = found
         return found
 
     def _requests(self, spec: ClaimSpec) -> Iterator[tuple[Wanted, int]]:

@@ -147,7 +147,9 @@ class Selections:
         """Return what a request selects."""
         found = self._known.recall(wanted)
         if found is None:
-            found = self._known[wanted] = self._read(wanted)
+            found = self._read(wanted)
+            if not wanted.is_long:
+                self._known[wanted] = found
         return found
 
     # -- devices ------------------------------------------------------------------------------------------------------

@@ -570,6 +570,38 @@ def test_a_gang_that_starts_at_once_states_no_admission() -> None:
     assert types_of(on, "g") == ["Scheduled"]
 
 
+def a_running_group_whose_other_pod_waits() -> ClusterBuilder:
+    """Of twelve cores that may be admitted eight are used, one is, and two are kept for a pod that finds no room."""
+    given = of_cpu(10).group("busy", phase="Running").pod("busy-0", "busy", on="n0", cpu=8)
+    given.group("run", phase="Running", **needs(3)).pod("run-0", "run", on="n0", cpu=1).pod("run-1", "run", cpu=2)
+    return given.group("g", phase="Pending", created="2026-01-02T00:00:00Z", **needs(2))
+
+
+def test_for_pods_beyond_the_minimum_of_a_running_group_room_is_kept_for_as_long() -> None:
+    on = rig(a_running_group_whose_other_pod_waits(), keeping("10m"))
+    assert phase_of(cycle(on), "g") == "Pending"
+    assert on.scheduler.wake_at() == AT + 600
+    assert "Admitted" not in types_of(on, "run"), "it has started"
+
+    on.clock.time = AT + 600
+    assert told_of_release(cycle(on)) == ["no room is kept for it: its other pods have waited for more than 600s"]
+    assert phase_of(cycle(on), "g") == "Inqueue"
+    cycle(on, *a_cluster().node("n1", cpu=8).changes())
+    assert types_of(on, "run") == ["Scheduled"]
+
+
+def test_an_edit_does_not_have_the_time_begin_again() -> None:
+    on = rig(a_running_group_whose_other_pod_waits(), keeping("10m"))
+    cycle(on)
+    on.clock.time = AT + 500
+    less, more = (of_cpu(10).group("run", phase="Running", **needs(cpu)).changes()[-1] for cpu in (1, 3))
+    cycle(on, less, more)
+    on.clock.time = AT + 600
+    cycle(on)
+
+    assert phase_of(cycle(on), "g") == "Inqueue"
+
+
 def test_an_admitted_group_without_pods_keeps_room_no_longer_than_others() -> None:
     given = of_cpu(10).group("none", minimum=2, phase="Inqueue", **needs(12)).group("g", phase="Pending", **needs(1))
     on = rig(given, keeping("90s", "enqueue"))

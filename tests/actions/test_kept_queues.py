@@ -16,7 +16,17 @@ from volsched.model.job import PodGroupCondition
 from volsched.model.native_group import QUEUE_NAME
 from volsched.model.plan import WriteGroupStatus, WriteNativeStatus
 from volsched.model.queues.kept_queue import QUEUE_KEPT, condition_of, ended, named_nowhere, nowhere_condition, queue_in
-from volsched.testing.builders import ClusterBuilder, CycleDecision, Rig, a_cluster, a_group, a_pod, a_rig, puts
+from volsched.testing.builders import (
+    ClusterBuilder,
+    CycleDecision,
+    Rig,
+    a_cluster,
+    a_group,
+    a_pod,
+    a_queue,
+    a_rig,
+    puts,
+)
 from volsched.testing.builders import a_member as member
 from volsched.testing.builders import a_native_group as native_group
 
@@ -33,6 +43,12 @@ def a_full_queue() -> ClusterBuilder:
 
 def another_comes(queue: str = "a", name: str = "comes") -> list[Change]:
     return puts(a_group(name, queue, 1), a_pod(f"{name}-0", name, cpu=1))
+
+
+def put_again(pod: dict[str, Any]) -> Change:
+    """A pod as it is shown after an edit."""
+    pod["metadata"]["resourceVersion"] = "edited"
+    return puts(pod)[0]
 
 
 def allocated(on: Rig) -> tuple[int, int]:
@@ -195,6 +211,46 @@ def test_a_podgroup_made_again_for_pods_that_run_does_not_move_them() -> None:
 
     assert (decision.bindings, allocated(on)) == ({}, (2000, 0))
     assert conditions(decision, "runs")[QUEUE_KEPT].status == "True"
+
+
+@pytest.mark.parametrize(
+    "touched",
+    [
+        {"metadata": {"labels": {"touched": "yes"}}},
+        {"metadata": {"labels": {"volsched.io/workload": "online"}}},
+        {"metadata": {"annotations": {"scheduling.k8s.io/group-name": "other"}}},
+    ],
+    ids=["label", "read anew", "group"],
+)
+@pytest.mark.parametrize("pods", [2, 1])
+def test_pods_of_a_podgroup_that_is_deleted_stay_in_its_queue_whatever_is_edited(
+    pods: int, touched: dict[str, Any]
+) -> None:
+    """A tenant may delete the PodGroup of running pods, and edit the pods."""
+    cluster = a_cluster().node("n1", cpu=16).queue("a", capability={"cpu": "2"}).queue("b").queue("default")
+    cluster.group("runs", "a", 1, "Running")
+    names = [f"r-{number}" for number in range(pods)]
+    for name in names:
+        cluster.pod(name, "runs", "n1", cpu=2 // pods)
+    on = a_rig(cluster, LIMITED)
+    cycle(on)
+    cycle(on, Deleted("PodGroup", "default", "runs", "podgroup-default-runs"))
+    cycle(on, *(put_again(a_pod(name, "runs", "n1", cpu=2 // pods, **touched)) for name in names))
+
+    assert cycle(on, *another_comes()).bindings == {}
+    assert allocated(on) == (2000, 0)
+    gone = [Deleted("Pod", "default", name, f"pod-default-{name}") for name in names]
+    assert list(cycle(on, *gone).bindings) == ["comes-0"]
+    assert set(on.cluster.jobs) == {"default/comes"}
+
+
+def test_a_pod_that_comes_with_a_node_does_not_move_the_pods_of_a_podgroup_that_is_deleted() -> None:
+    on = a_rig(a_full_queue().queue("default"), LIMITED)
+    cycle(on)
+    cycle(on, Deleted("PodGroup", "default", "runs", "podgroup-default-runs"))
+    cycle(on, *running("r-2"))
+
+    assert allocated(on) == (3000, 0)
 
 
 # -- who leads next ---------------------------------------------------------------------------------------------------
@@ -405,3 +461,14 @@ def test_members_that_run_do_not_move_their_group_by_what_they_name() -> None:
     cycle(on, *puts(member("m", "gang", on="n1", annotations={QUEUE_NAME: "b"}, cpu=1)))
 
     assert allocated(on) == (1000, 0)
+
+
+def test_members_of_a_group_that_is_deleted_stay_in_its_queue_whatever_is_edited() -> None:
+    on = a_native_rig()
+    cycle(on, *puts(a_queue("default")), Deleted(native.KIND, "default", "gang", ""))
+    cycle(on, *(put_again(member(f"m-{n}", "gang", on="n1", labels={"touched": "yes"}, cpu=1)) for n in range(2)))
+    assert allocated(on) == (2000, 0)
+
+    cycle(on, put_again(member("m-0", "gang", on="n1", labels={"volsched.io/workload": "online"}, cpu=1)))
+    assert allocated(on) == (2000, 0)
+    assert cycle(on, *another_comes()).bindings == {}

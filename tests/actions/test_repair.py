@@ -159,6 +159,57 @@ def test_a_room_is_kept_beside_others() -> None:
     assert cycle(on, REPLACEMENT).bindings == {"v-3": "n3"}
 
 
+# -- for how much -----------------------------------------------------------------------------------------------------
+
+
+def small_gang(cpu: float = 0.1, **queue: Any) -> Rig:
+    """A rig on which two small pods of a gang of three are gone; two nodes of two cores are free."""
+    world = World().queue("q", **queue).queue("p").group("v", "q", 3, "Running", created="2026-01-01T00:00:10Z")
+    world.node("n0", cpu=2, memory="8Gi")
+    for number in range(1, 3):
+        world.node(f"n{number}", cpu=2, memory="8Gi")
+    for number in range(3):
+        world.pod(f"v-{number}", "v", on="n0", cpu=cpu)
+    on = rig(world, conf(ENQUEUE, "priority gang", "proportion predicates"))
+    cycle(on)
+    on.mirror.apply([gone(on, "v-1"), gone(on, "v-2")])
+    return on
+
+
+@pytest.mark.parametrize(("cpu", "first"), [(0.1, ["v-3", "v-4"]), (2, ["x-0"])])
+def test_a_gang_that_makes_larger_pods_than_it_lost_does_not_come_first(cpu: float, first: list[str]) -> None:
+    """A tenant may lose small pods on purpose."""
+    on = small_gang()
+    again = [put(a_pod(f"v-{number}", "v", cpu=cpu)) for number in (3, 4)]
+
+    assert sorted(cycle(on, *again, *waits("x")).bindings)[: len(first)] == first
+
+
+def test_a_gang_whose_minimum_was_raised_does_not_come_first() -> None:
+    on = small_gang()
+    more = put(a_group("v", "q", 30, "Running", created="2026-01-01T00:00:10Z"))
+    again = [put(a_pod(f"v-{number}", "v", cpu=0.13)) for number in range(3, 32)]
+    others = [change for name in "xy" for change in waits(name)]
+
+    assert set(cycle(on, more, *again, *others).bindings) == {"x-0", "y-0"}
+
+
+def test_a_gang_that_makes_larger_pods_has_no_more_than_the_share_of_its_queue() -> None:
+    on = small_gang()
+    hog = [put(a_group("h", "q", 1, "Running")), put(a_pod("h-0", "h", on="n1", cpu=2))]
+    again = [put(a_pod(f"v-{number}", "v", cpu=1.9)) for number in (3, 4)]
+    of_others = [
+        change
+        for name in "xyz"
+        for change in (
+            put(a_group(name, "p", 1, "Inqueue")),
+            pod(f"{name}-0", name, spec={"nodeSelector": {"no": "1"}}),
+        )
+    ]
+
+    assert not set(cycle(on, *hog, *again, *of_others).bindings) & {"v-3", "v-4"}
+
+
 # -- which pods leave room --------------------------------------------------------------------------------------------
 
 

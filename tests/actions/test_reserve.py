@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from actions.reserve.book import Book
 from actions.reserve.durations import end_of
 from actions.reserve.trust import Trust
-from tests.actions.rigs import conf, cycle, echo, events, finished, rig
+from tests.actions.rigs import conf, cycle, echo, events, finished, gone, rig
 from volsched.model import api
 from volsched.model.held_nodes import RESERVED, condition_of, stated_reservation_in
 from volsched.model.plan import WriteGroupStatus
@@ -26,7 +26,7 @@ from volsched.replay.jobs import ReplayJob, Role
 from volsched.replay.records import JobRecord
 from volsched.replay.runner import Replay, ReplaySettings
 from volsched.simulation.manifests import Inventory, decode
-from volsched.testing.builders import ClusterBuilder, Rig, a_cluster, a_node, a_queue, put
+from volsched.testing.builders import ClusterBuilder, Rig, a_cluster, a_node, a_pod, a_queue, put
 
 HOUR = 3600.0
 NOW = 1_767_225_600.0
@@ -486,6 +486,24 @@ def test_a_promise_ends_where_a_more_important_job_needs_its_place_and_is_told()
     ]
 
 
+@pytest.mark.parametrize(("cards", "is_lost"), [(8, True), (5, False)])
+def test_a_promise_is_made_anew_when_the_members_that_start_become_larger(cards: int, is_lost: bool) -> None:
+    """The queue's share was judged for those that were there; the author may replace small members by large ones."""
+    cluster = a_cluster().node("n1", **{CARD: 8}).node("n2", **{CARD: 8}).queue("default")
+    cluster.group("old").pod("old-0", "old", on="n1", **{CARD: 7})
+    cluster.group("gang", minimum=2, created="2025-12-31T20:00:00Z")
+    for number, of_each in enumerate((5, 5, cards)):
+        cluster.pod(f"gang-{number}", "gang", **{CARD: of_each})
+    made = rig(cluster, RESERVING)
+    cycle(made)
+    assert held(made) == ("n1", "n2")
+    decision = cycle(made, gone(made, "gang-0"))
+
+    lost = [text for _, reason, text in events(decision) if reason == "ReservationLost"]
+    assert lost == (["nodes are held for it no longer: the job asks for something else now"] if is_lost else [])
+    assert held(made) == ("n1", "n2"), "the queue has room for the larger ones, too"
+
+
 @pytest.mark.slow(reason="days of a stream of jobs")
 def test_a_single_pod_of_a_whole_node_is_promised_one_and_a_small_one_is_not() -> None:
     stream = [job for job in a_stream(declared=False) if job.name != "gang"]
@@ -533,6 +551,29 @@ def test_a_pod_that_ran_for_longer_than_it_declared_is_counted_though_nothing_ha
     cycle(made, *echo(made, jobs, decision))
     made.clock.time += 600
     report = cycle(made, finished(made, "short-0"), finished(made, "long-0")).report
+
+    assert [numbers for series, numbers in report.series if series.name == "volsched_outlived_durations"] == [
+        {("default",): 1.0}
+    ]
+
+
+@pytest.mark.parametrize("annotations", [{}, {"volsched.io/expected-duration": "1000h"}], ids=["removed", "longer"])
+@pytest.mark.parametrize("label", [{}, {"volsched.io/workload": "online"}], ids=["", "read anew"])
+def test_a_pod_is_held_to_what_it_declared_when_it_was_placed(
+    annotations: dict[str, str], label: dict[str, str]
+) -> None:
+    """Short pods may use held nodes, and the author of a running pod may change its annotations."""
+    made = rig(a_cluster().node("n1", **{CARD: 8}).queue("default"), RESERVING)
+    jobs = a_cluster().job("short", 1, annotations={"volsched.io/expected-duration": "1m"}, **{CARD: 1})
+    cycle(made, *echo(made, jobs, cycle(made, *changes_of(jobs))))
+    task = made.cluster.tasks["pod-default-short-0"]
+    edited = a_pod("short-0", "short", on="n1", phase="Running", annotations=annotations, labels=label, **{CARD: 1})
+    edited["metadata"] |= {"uid": task.uid, "resourceVersion": "edited"}
+    cycle(made, put(edited))
+    assert annotations.items() <= made.cluster.tasks[task.uid].spec.annotations.items()
+    assert (made.cluster.tasks[task.uid] is task) is not bool(label)
+    made.clock.time += 600
+    report = cycle(made, finished(made, "short-0")).report
 
     assert [numbers for series, numbers in report.series if series.name == "volsched_outlived_durations"] == [
         {("default",): 1.0}

@@ -9,6 +9,7 @@ import pytest
 
 from volsched.kube.asker_turns import AskerTurns, TooManyAskedError
 from volsched.kube.serve.reader_access import REVIEWS_AT_ONCE, ReviewRates
+from volsched.kube.serve.reviews import Person
 
 
 class Desk:
@@ -121,3 +122,17 @@ def test_readers_at_a_new_address_are_asked_about_whatever_others_send(addresses
     assert sum(taken) <= REVIEWS_AT_ONCE * addresses
     assert sum(taken) < 500
     assert rates.take("honest")
+
+
+@pytest.mark.parametrize(
+    ("name", "asker"),
+    [
+        ("alice", "alice"),
+        ("system:serviceaccount:team:one", "system:serviceaccount:team"),
+        ("system:serviceaccount:team:two", "system:serviceaccount:team"),
+        ("system:node:n1", "system:node:n1"),
+    ],
+)
+def test_the_service_accounts_of_a_namespace_are_one_asker(name: str, asker: str) -> None:
+    """A tenant may make as many as they like."""
+    assert Person(name, "").asker == asker

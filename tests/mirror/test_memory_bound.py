@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from volsched.controllers.objects import ManagedEntry, ManagedMeta, ManagedPodGroup
 from volsched.kube.watch.inbox import FULL_KIB, Inbox
 from volsched.kube.write.views import Views
 from volsched.mirror.apply import Mirror
-from volsched.mirror.memory_bound import MemoryUse
+from volsched.mirror.memory_bound import MemoryUse, lightened
 from volsched.mirror.quarantine import MEMORY, NO_MEMORY
 from volsched.model import api
 from volsched.model.api import native_groups as native
@@ -136,6 +137,71 @@ def test_of_a_large_pod_that_comes_with_its_node_the_terms_are_left_out_from_hal
     assert memory_use.kept_bytes < 0.7 * memory_use.most
     memory_use.of([gone(pod) for pod in pods])
     assert has_terms(memory_use.of(pods[-1:])) == [True]
+
+
+@pytest.mark.parametrize(
+    "growth",
+    [
+        {"spec": {"tolerations": [{"key": f"k{n}", "operator": "Exists"} for n in range(1000)]}},
+        {"spec": {"containers": [{"name": "main", "image": "i" * 200 * KIB}]}},
+        {"spec": {"containers": [{"name": f"c{n}", "image": "i" * KIB} for n in range(100)]}},
+        {"metadata": {"annotations": {"scheduling.k8s.io/group-name": "g" * 200 * KIB}}},
+        {"metadata": {"annotations": {f"volcano.sh/gpu-index-{n}": "0" * 100 for n in range(1000)}}},
+    ],
+    ids=["tolerations", "an image", "images", "an annotation", "annotations"],
+)
+def test_a_pod_that_grows_on_its_node_is_kept_in_part_from_half_of_the_bound_on(growth: dict[str, Any]) -> None:
+    """An author may add tolerations, an image and annotations to a running pod, which counts whatever it weighs."""
+    memory_use = MemoryUse(2048 * KIB)
+    names = [f"p{number}" for number in range(30)]
+    memory_use.of([put(a_pod(name, on="n")) for name in names])
+    for _ in range(2):
+        memory_use.of([put(a_pod(name, on="n", **growth)) for name in names])
+        assert memory_use.kept_bytes < 0.9 * memory_use.most
+    assert refused_in(memory_use.of([put(a_pod("honest", metadata={"namespace": "honest"}))])) == []
+
+
+def test_a_pod_group_that_grows_while_its_pods_run_is_kept_in_part_as_well() -> None:
+    def group(name: str, roles: int = 0, note: str = "") -> Put:
+        spec = api.PodGroupSpec(min_member=1, min_task_member=dict.fromkeys(map(str, range(roles)), 1), queue="q")
+        meta = api.ObjectMeta(name=name, namespace="hog", uid=name, annotations={"a": note} if note else {})
+        return Put(api.PodGroup(meta, spec, api.PodGroupStatus(phase="Running")))
+
+    memory_use, names = MemoryUse(1024 * KIB), [f"g{number}" for number in range(30)]
+    memory_use.of([group(name) for name in names])
+    *_, last = memory_use.of([group(name, 1000, "a" * 100 * KIB) for name in names])
+    assert memory_use.kept_bytes < 0.9 * memory_use.most
+    assert isinstance(last, Put)
+    assert isinstance(last.object, api.PodGroup)
+    assert last.object.spec == api.PodGroupSpec(min_member=1, queue="q")
+    assert not last.object.metadata.annotations
+
+
+def test_what_may_go_although_it_is_in_use_goes_where_nothing_else_makes_room() -> None:
+    """The controllers may forget a Volcano Job that runs: its author may have let it grow."""
+    memory_use = MemoryUse(1024 * KIB, may_go=lambda found: isinstance(found, dra.ResourceClaim))
+    honest = [a_claim("honest", str(n), 40 * KIB, allocated=True) for n in range(5)]
+    small = [a_claim("hog", str(n), KIB, allocated=True) for n in range(30)]
+    grown = [a_claim("hog", str(n), 60 * KIB, allocated=True) for n in range(30)]
+    assert refused_in(memory_use.of([*honest, *small])) == []
+
+    went = refused_in(memory_use.of(grown))
+    assert went
+    assert all(name.startswith("hog/") for name in went)
+    assert memory_use.kept_bytes <= memory_use.most
+    assert refused_in(memory_use.of(honest)) == []
+    assert not memory_use.has_room_again
+    memory_use.of([gone(each) for each in grown])
+    assert memory_use.kept_bytes < 300 * KIB
+
+
+def test_who_wrote_which_field_is_dropped_from_a_large_pod_group_in_use() -> None:
+    entries = (ManagedEntry("hog", {"f:metadata": {"f:annotations": {f"f:{n}": {} for n in range(20_000)}}}),)
+    found = ManagedPodGroup(ManagedMeta(name="g", namespace="hog", managed_fields=entries))
+    light = lightened(found)
+
+    assert isinstance(light, ManagedPodGroup)
+    assert light.metadata.managed_fields == ()
 
 
 def test_an_object_that_grows_is_as_new_and_one_that_shrinks_keeps_its_place() -> None:

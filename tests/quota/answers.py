@@ -265,7 +265,7 @@ def _queue_json(session: Session) -> Any:
     if not usages:
         return [_plain([table.objects() for table in tables])]
     usage = usages[0]
-    seen = Look(usage, usage.cards, tables, is_limited=True, objects=())
+    seen = Look(usage, usage.cards, tables, is_limited=True, objects=(), jobs=session.cluster.jobs)
     return described(seen, _About(), {name: [] for name in usage.queues})
 
 

@@ -94,10 +94,11 @@ def test_open_pages_of_one_reader_are_counted_and_others_have_theirs(monkeypatch
     monkeypatch.setattr(ui_server, "STREAMS_OF_ONE", 3)
 
     async def story(ui: Ui, ask: Ask) -> None:
-        held = [asyncio.create_task(ask("evil", "/events/waiting", 300.0)) for _ in range(3)]
+        evil = "system:serviceaccount:evil"  # whose tenant makes many
+        held = [asyncio.create_task(ask(f"{evil}:{number}", "/events/waiting", 300.0)) for number in range(3)]
         await asyncio.sleep(0.3)
-        assert ui._streams["evil"] == 3
-        assert await ask("evil", "/events/waiting") == 429
+        assert ui._streams[evil] == 3
+        assert await ask(f"{evil}:3", "/events/waiting") == 429
         assert await ask("honest", "/events/waiting") == 200
         for task in held:
             task.cancel()
@@ -107,6 +108,6 @@ def test_open_pages_of_one_reader_are_counted_and_others_have_theirs(monkeypatch
                 break
             await asyncio.sleep(0.05)
         assert not ui._streams
-        assert await ask("evil", "/events/waiting") == 200
+        assert await ask(f"{evil}:3", "/events/waiting") == 200
 
     serving(story)

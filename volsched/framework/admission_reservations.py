@@ -153,7 +153,7 @@ class AdmissionReservations(Observer):
     def _settle(self, session: Session, judge: _Judge, job: JobInfo) -> None:
         why, unplaceable = _judged(session, judge, job)
         if not why and self.times.is_over(job, session.now):
-            why = f"it was admitted more than {self.times.timeout:g}s ago and has not started"
+            why = _too_late(job, f"{self.times.timeout:g}s")
         is_news = bool(why) and not job.release_reason
         self._cluster.queue_cache.set_released(job, why, unplaceable)
         message = f"no room is kept for it: {why}"
@@ -164,6 +164,12 @@ class AdmissionReservations(Observer):
             return
         others = tuple(c for c in job.conditions if c.type != RESERVATION_RELEASED)
         session.refusals.set_conditions(job, with_condition(job.conditions, condition) if why else others)
+
+
+def _too_late(job: JobInfo, timeout: str) -> str:
+    if job.phase == RUNNING:
+        return f"its other pods have waited for more than {timeout}"
+    return f"it was admitted more than {timeout} ago and has not started"
 
 
 def _judged(session: Session, judge: _Judge, job: JobInfo) -> tuple[str, frozenset[str]]:

@@ -6,8 +6,9 @@ uses most: pods without a node, claims without devices, PodGroups without runnin
 node always count, as that room is not free. Refused objects are read again once there is room.
 
 A large object that holds nothing is refused as soon as its namespace uses half of the bound. Otherwise a tenant could
-fill the bound with large pods that get nodes one after the other, and leave nothing to others. A large pod that arrives
-with its node loses its terms, as it is not placed any more.
+fill the bound with large pods that get nodes one after the other, and leave nothing to others. From then on an object
+in use that is new and large, or has grown large, loses what does not say how much it uses: an author may add
+tolerations, images and annotations to a running pod.
 
 Weights are estimates of memory, in KiB: the kept part of an object as JSON, and Python's overhead for each value. A
 spec that pods share is kept once, and weighed once.
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Final
 
 import msgspec
@@ -27,7 +29,7 @@ from volsched.model.changes import Change, Deleted, Put, Refused, Unreadable
 from volsched.model.cluster import Cluster
 from volsched.model.dra import api as dra
 from volsched.model.job import NATIVE, RUNNING, UNKNOWN
-from volsched.model.pods.limits import KEPT_BYTES, trimmed
+from volsched.model.pods.limits import KEPT_BYTES, trimmed, without_images
 from volsched.model.values.bounded import Bounded, Size
 
 _ROOM: Final = 0.9
@@ -41,6 +43,9 @@ LARGE: Final = 32 << 10
 
 _EACH: Final = 1024
 """Bytes that an object takes beside its content: entries of tables, what is counted for it."""
+
+_ANNOTATIONS: Final = 8192
+"""Characters of the annotations that are kept of a large object in use."""
 
 _VALUE: Final = 128
 """Bytes that Python needs for a value, beside its text."""
@@ -59,7 +64,8 @@ class MemoryUse:
     """The memory use by namespace. Belongs to the thread that takes changes in.
 
     ``most`` is in bytes; 0 is no bound. ``holds`` tells whether an object uses something on a node, and ``weigh`` its
-    bytes in memory; None leaves it to the estimate. An object above ``large`` bytes is large.
+    bytes in memory; None leaves it to the estimate. An object above ``large`` bytes is large. Above the bound a large
+    object is refused although it is in use, if that is what ``may_go`` says, and its namespace uses more than half.
     """
 
     def __init__(
@@ -68,11 +74,13 @@ class MemoryUse:
         holds: Callable[[api.ApiObject], bool] | None = None,
         weigh: Callable[[api.ApiObject], int | None] = lambda _: None,
         large: int = LARGE,
+        may_go: Callable[[api.ApiObject], bool] = lambda _: False,
     ) -> None:
         self.most = most
         self._large = large >> 10
         self._holds = holds or holds_something
         self._weigh = weigh
+        self._may_go = may_go
         self.total = 0
         """KiB that are kept."""
         self.refused: dict[tuple[str, str, str], bool] = {}
@@ -83,7 +91,7 @@ class MemoryUse:
         self._holding: dict[_Name, dict[str, int]] = {}
         self._waiting: dict[str, dict[_Name, tuple[int, str]]] = {}
         self._specs: Bounded[int, None] = Bounded(_SHARED)
-        self._cut: dict[tuple[str, str], None] = {}
+        self._cut: dict[tuple[str, str, str], None] = {}
 
     def tables(self) -> Mapping[str, Size]:
         """Return the sizes of what is kept here."""
@@ -133,16 +141,15 @@ class MemoryUse:
                 case Deleted(stated, namespace, name) | Unreadable(stated, _, namespace, name):
                     self._drop(kind or stated, namespace, name)
                     self.refused.pop((kind or stated, namespace, name), None)
-                    if stated == "Pod":
-                        self._cut.pop((namespace, name), None)
+                    self._cut.pop((kind or stated, namespace, name), None)
             taken.append(change)
         return taken
 
     def _take(self, change: Put, kind: str) -> Iterator[Change]:
         found, meta = change.object, change.object.metadata
         weight, waits = self._weight_of(found), not self._holds(found)
-        if not waits and isinstance(found, api.Pod) and self._is_cut(found, weight):
-            found = msgspec.structs.replace(found, spec=trimmed(found.spec))
+        if not waits and self._is_cut(kind, meta, weight):
+            found = lightened(found)
             change, weight = Put(found), self._weight_of(found)
         yield change
         self._put(kind, meta, weight, waits=waits)
@@ -150,16 +157,22 @@ class MemoryUse:
             yield self._refuse(kind, meta.namespace, meta.name, meta.uid, is_large=True)
         elif self.kept_bytes > self.most:
             yield from self._make_room()
+            if not waits and self.kept_bytes > self.most and self._is_too_large(found, weight):
+                yield self._refuse(kind, meta.namespace, meta.name, meta.uid, is_large=True)
+
+    def _is_too_large(self, found: api.ApiObject, weight: int) -> bool:
+        """True if an object in use has to go: nothing else makes room."""
+        return weight > self._large and self._has_much(found.metadata.namespace) and self._may_go(found)
 
     def _has_much(self, namespace: str) -> bool:
         """True if a namespace uses so much that it gets no more large objects."""
         return self._taken_by(namespace) > self.most * _SHARE
 
-    def _is_cut(self, pod: api.Pod, weight: int) -> bool:
-        """True if a pod with a node loses its terms: it arrived with its node, and is large."""
-        name = pod.metadata.namespace, pod.metadata.name
-        is_new = pod.metadata.name not in self._holding.get(("Pod", pod.metadata.namespace), ())
-        if weight > self._large and is_new and self._has_much(pod.metadata.namespace):
+    def _is_cut(self, kind: str, meta: api.ObjectMeta, weight: int) -> bool:
+        """True if an object in use is kept in part: it came large, or has grown, when its namespace used much."""
+        name = kind, meta.namespace, meta.name
+        before = self._holding.get((kind, meta.namespace), {}).get(meta.name, 0)
+        if weight > self._large and weight > before and self._has_much(meta.namespace):
             self._cut[name] = None
         return name in self._cut
 
@@ -243,6 +256,30 @@ def _size(found: object) -> int:
 
 def _size_of(text: bytes) -> int:
     return len(text) + _VALUE * text.count(b",")
+
+
+def lightened(found: api.ApiObject) -> api.ApiObject:
+    """Return an object in use without what its author may add: its amounts and its place stay."""
+    kept = _shortest(found.metadata.annotations)
+    further = {"managed_fields": ()} if hasattr(found.metadata, "managed_fields") else {}
+    found = msgspec.structs.replace(
+        found, metadata=msgspec.structs.replace(found.metadata, annotations=kept, **further)
+    )
+    match found:
+        case api.Pod():
+            return msgspec.structs.replace(found, spec=without_images(trimmed(found.spec)))
+        case api.PodGroup():
+            spec = msgspec.structs.replace(found.spec, min_task_member={}, min_resources=None, sub_group_policy=())
+            return msgspec.structs.replace(found, spec=spec)
+        case _:
+            return found
+
+
+def _shortest(annotations: Mapping[str, str]) -> dict[str, str]:
+    """Return the shortest annotations, as many as are kept of a large object."""
+    by_length = sorted(annotations.items(), key=lambda item: (len(item[0]) + len(item[1]), item[0]))
+    lengths = accumulate(len(key) + len(text) for key, text in by_length)
+    return {key: text for (key, text), length in zip(by_length, lengths, strict=True) if length <= _ANNOTATIONS}
 
 
 def holds_something(found: api.ApiObject) -> bool:

@@ -102,7 +102,7 @@ class Pods:
         task.job = self._groups.job_of(task, self._drop_task)
         status, node = self._status_and_node(task, found)
         task.has_run = status not in _NOT_STARTED
-        held = task.job is not None and task.job.placed_count > 0 and (placed_as is not None or not found.node)
+        held = placed_as is not None or (task.job is not None and task.job.placed_count > 0 and not found.node)
         self._cluster.add_task(task, status, node)
         if task.spec.scheduling_group:
             self._groups.native.joined(task)
@@ -217,9 +217,11 @@ class Pods:
         """Replace the task of a pod whose request changed by a new one with the same status and node."""
         stays = _stays_assumed(task, found) or _stays_evicted(task, found)
         assumed_on = self._unknown_nodes.name_of(task) if stays else ""
-        status = task.status
-        self._drop_task(task.uid)
+        status, job = task.status, task.job
+        self._drop_task(task.uid, leaves_job=False)
         again = self._add(pod, found, placed_as)
+        if job is not None and job.spec.group_uid and again.job is not job:
+            self._groups.drop_if_empty(job)
         again.created, again.has_run, again.evicted = task.created, task.has_run, task.evicted or again.evicted
         if assumed_on:
             again.bind_annotations = task.bind_annotations
@@ -253,7 +255,8 @@ class Pods:
         if status is not TaskStatus.PENDING:
             task.refusal = None
 
-    def _drop_task(self, uid: str) -> None:
+    def _drop_task(self, uid: str, *, leaves_job: bool = True) -> None:
+        """Forget a task, and its job with it unless the pod stays there."""
         task = self._cluster.tasks.get(uid)
         if task is None:
             return
@@ -263,7 +266,8 @@ class Pods:
         if task.spec.scheduling_group:
             self._groups.native.leave(task)
         self._cluster.remove_task(task)
-        self._groups.drop_if_empty(job)
+        if leaves_job or job is None or not job.spec.group_uid:
+            self._groups.drop_if_empty(job)
 
     def _explain_gates(self, task: TaskInfo) -> None:
         if task.spec.gated and task.spec.is_managed and task.status is TaskStatus.PENDING:

@@ -47,6 +47,9 @@ _QUOTA_NAMES: Final = ("count/", "requests.", "limits.")
 
 _known_names: Final[Weighed[tuple[str, ...], tuple[str, ...]]] = Weighed(1 << 20, lambda names: sum(map(len, names)))
 
+_LONGEST_STAMP: Final = 64
+"""Characters of a time: RFC 3339 needs half of them."""
+
 _MOST_USED: Final = 1e30
 """Amounts times seconds above those of any cluster: a mebibyte of such clusters' memory for a million years."""
 
@@ -85,14 +88,16 @@ def _same_names(names: tuple[str, ...]) -> tuple[str, ...]:
     return _known_names.recall(names) or _known_names.keep(names, names)
 
 
-@lru_cache(maxsize=4096)
 def seconds(stamp: str | None) -> float | None:
-    """Return a timestamp as seconds since the epoch.
+    """Return a timestamp as seconds since the epoch; None when absent or unreadable.
 
-    None when absent or unreadable; a gang's pods state much the same.
+    A gang's pods state much the same.
     """
-    if not stamp:
-        return None
+    return _seconds(stamp) if stamp and len(stamp) <= _LONGEST_STAMP else None
+
+
+@lru_cache(maxsize=4096)
+def _seconds(stamp: str) -> float | None:
     try:
         return datetime.fromisoformat(stamp).timestamp()
     except (ValueError, OverflowError):

@@ -13,6 +13,8 @@ from volsched.model.pods.template import PodTemplate, TemplateTable
 
 POD_ANNOTATIONS: Final = "POD_ANNOTATIONS"
 _SWEEP_EVERY: Final = 64
+_MOST_CHARACTERS: Final = 8 << 20
+"""Of new templates: with more of them a sweep is due however few pods they were, as a tenant's may be large."""
 
 
 class Templates:
@@ -39,7 +41,8 @@ class Templates:
     def sweep_sometimes(self) -> None:
         """Drop templates without tasks, after so many pods came or went that the check costs little."""
         self._since_sweep += 1
-        if self._since_sweep < max(_SWEEP_EVERY, len(self._cluster.tasks) // 4):
+        is_large = self._table.characters_made > _MOST_CHARACTERS
+        if self._since_sweep < max(_SWEEP_EVERY, len(self._cluster.tasks) // 4) and not is_large:
             return
         self._since_sweep = 0
         dead = self._table.sweep({task.template.id for task in self._cluster.tasks.values()})

@@ -6,7 +6,7 @@ else the oldest of all. If none does, it counts only on its node, which an Event
 objects decide, so a restart leads to the same result; changed queues and namespaces have these pods checked again. A
 PodGroup that may not use its queue, of either kind, counts in such a queue with all its pods as soon as one of them
 came with a node; its condition ``QueueKept`` remembers that. Until then, pods that ran when the PodGroup lost its right
-go on counting where they were placed.
+go on counting where they were placed. So do the pods of a PodGroup that is gone, until a restart.
 """
 
 from __future__ import annotations
@@ -58,13 +58,21 @@ class UngroupedPods(Observer):
         if not job.placed_count:
             return
         if not job.spec.has_group:
-            self._jobs[job.key] = job
-            self._settle(job)
+            if not self._stays(job, held=held):
+                self._jobs[job.key] = job
+                self._settle(job)
         elif job.superseded or held or not cache.moves.in_force or job.key in cache.moves.nowhere:
             return
         elif not cache.permissions.lets(job.namespace, job.queue):
             cache.count_elsewhere(job, self._queue_for(job))
             self._note(job)
+
+    def _stays(self, job: JobInfo, *, held: bool) -> bool:
+        """True if the PodGroup of placed pods is gone: they count where they were placed, as if it were there."""
+        if not job.spec.group_uid or job.queue not in self._cluster.queues:
+            return False
+        permissions = self._cluster.queue_cache.permissions
+        return held or (job.placed_count > 1 and permissions.lets(job.namespace, job.queue))
 
     def follows_job(self, job: JobInfo) -> bool:
         """True if this module decides in which queue a job counts."""

@@ -78,7 +78,9 @@ class ControllerEngine:
         self.store = Store(
             self._dirty, time.time, default_queue=options.default_queue, inherit=options.inherit_owner_annotations
         )
-        self.memory_use = MemoryUse(options.kept_bytes, is_in_use, bytes_of, _LARGE_JOB)
+        self.memory_use = MemoryUse(
+            options.kept_bytes, is_in_use, bytes_of, _LARGE_JOB, may_go=lambda found: isinstance(found, RawJob)
+        )
         self.event_handlers = EventHandlers(options, self.store, record_event, self._dirty, self._forget_job)
         self.writes = Writes(writer, self.store, self.event_handlers, options.workers)
         self.lag = Histogram(LAG_SECONDS)

@@ -129,9 +129,9 @@ class Ui:
         return self._access is None and self._secret.is_handed_over(request)
 
     async def _asker(self, request: web.Request) -> str:
-        """Return a name for the reader, by which readers take turns."""
+        """Return the name by which the reader takes turns."""
         person = await self._who(request)
-        return person.name if person is not None else ""
+        return person.asker if person is not None else ""
 
     async def _scope(self, request: web.Request, picture: Picture) -> Visibility:
         """Return the names that the reader may see. It is asked each time; answers are kept for a minute."""

@@ -1,8 +1,9 @@
-"""Since when admitted jobs wait to start, and for how long room is kept for them.
+"""Since when admitted jobs wait to start, and running ones for the rest of their minimum of resources.
 
 The time of admission is that of the condition ``Admitted`` of a PodGroup, so it outlives the scheduler that admitted
 it. The condition goes when the gang has its minimum. Kubernetes' own PodGroups do not state an admission, so their time
-begins when a scheduler first sees them admitted.
+begins when a scheduler first sees them admitted. So does that of a running job whose other pods wait: the author of a
+PodGroup may state a minimum of resources for pods that are never placed.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from volsched.model.conditions import ADMITTED
-from volsched.model.job import INQUEUE, JobInfo, PodGroupCondition, with_condition
+from volsched.model.job import INQUEUE, RUNNING, JobInfo, PodGroupCondition, with_condition
 
 _CONDITION: Final = PodGroupCondition(ADMITTED, "True", ADMITTED, "the pod group was admitted and has not started")
 
@@ -34,13 +35,13 @@ class ReservationTimes:
 
     def follow(self, job: JobInfo, now: float) -> None:
         """Note a job that changed. A time of admission in the future counts as now."""
-        if self.timeout == math.inf or job.phase != INQUEUE or job.ready_count >= max(1, job.spec.min_available):
+        if self.timeout == math.inf or not _waits(job):
             if self._since.pop(job.key, None) is not None:
                 job.admitted_at = 0.0
             return
         known = self._since.get(job.key)
         if known is None or known[0] != job.spec.group_uid:
-            at = job.admitted_at if 0 < job.admitted_at < now else now
+            at = job.admitted_at if job.phase == INQUEUE and 0 < job.admitted_at < now else now
             self._since[job.key] = job.spec.group_uid, at
             heapq.heappush(self._order, (at, job.key))
 
@@ -71,6 +72,15 @@ class ReservationTimes:
 
     def conditions_of(self, job: JobInfo) -> tuple[PodGroupCondition, ...]:
         """Return a job's conditions with the one that states its admission, or without it."""
-        if job.key in self._since:
+        if job.key in self._since and job.phase == INQUEUE:
             return with_condition(job.conditions, _CONDITION)
         return tuple(condition for condition in job.conditions if condition.type != ADMITTED)
+
+
+def _waits(job: JobInfo) -> bool:
+    """True if a job has not started, or pods of a running one wait for which its queue keeps room."""
+    if job.phase == INQUEUE:
+        return job.ready_count < max(1, job.spec.min_available)
+    if job.phase != RUNNING or not job.waiting:
+        return False
+    return any(amount > job.allocated.get(name, 0) for name, amount in (job.counted_minimum or {}).items())

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Mapping, Sequence
-from functools import lru_cache
 from typing import Final
 
 from volsched.model.dra.device import Device
+from volsched.model.values.bounded import Weighed
 
 Read = tuple[str, str, str]
 """``attributes`` or ``capacity``, the domain, and the name in it."""
@@ -35,9 +35,17 @@ def words_of(expression: str) -> list[str]:
     return [token for token in tokens_of(expression) if not token.isspace() and not token.startswith("//")]
 
 
-@lru_cache(maxsize=4096)
 def reads_of(expression: str) -> tuple[Read, ...] | None:
     """Return what an expression reads beside the driver and whether a device is shared; None: everything."""
+    known = _known.recall(expression)
+    return (known or _known.keep(expression, (_reads_in(expression),)))[0]
+
+
+_known: Final[Weighed[str, tuple[tuple[Read, ...] | None]]] = Weighed(1 << 17, len)
+"""The answers about expressions of so many characters in all: tenants write them, of 10 KiB each."""
+
+
+def _reads_in(expression: str) -> tuple[Read, ...] | None:
     words = words_of(expression)
     found: set[Read] = set()
     for place, word in enumerate(words):

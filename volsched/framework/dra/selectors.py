@@ -20,6 +20,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
+from hashlib import blake2b
 from itertools import pairwise, zip_longest
 from typing import Any, Final
 
@@ -43,6 +44,9 @@ MOST_CHARACTERS: Final = 1 << 16
 
 _KEPT_ANSWERS: Final = 1 << 16
 _KEPT_BY_DEVICE: Final = 16
+_SHORT: Final = 256
+"""Characters of an expression: of a longer one the text itself is not kept beside its answers."""
+
 _QUANTITY: Final = "quantity"
 _SEMVER: Final = "semver"
 _NANO: Final = 10**9
@@ -91,7 +95,8 @@ class Selectors:
     def __init__(self, most_seconds: float = MOST_SECONDS) -> None:
         self._most_seconds = most_seconds
         self._known: Weighed[str, Selector] = Weighed(MOST_CHARACTERS, len)
-        self._answers: Bounded[tuple[str, Hashable], bool | str] = Bounded(_KEPT_ANSWERS)
+        self._answers: Bounded[tuple[str | bytes, Hashable], bool | str] = Bounded(_KEPT_ANSWERS)
+        self._digests: Weighed[str, bytes] = Weighed(MOST_CHARACTERS, len)
         self._clock: Callable[[], float] = lambda: 0.0
         self._spent: dict[str, float] = {}
         self._sharing = 1
@@ -122,18 +127,24 @@ class Selectors:
 
     def select(self, expression: str, device: Device) -> bool | str:
         """Return whether a device is meant. A text states why that cannot be told. Raises OverBudgetError."""
-        known = device.verdicts.get(expression)
+        short = expression if len(expression) <= _SHORT else self._digest(expression)
+        known = device.verdicts.get(short)
         if known is None:
             if len(device.verdicts) >= _KEPT_BY_DEVICE:
                 device.verdicts.clear()
-            known = device.verdicts[expression] = self._answer(expression, device)
+            known = device.verdicts[short] = self._answer(expression, device)
         return known  # type: ignore[return-value]  # only this method writes there
+
+    def _digest(self, expression: str) -> bytes:
+        """Return what stands for a long expression beside its many answers."""
+        known = self._digests.recall(expression)
+        return known or self._digests.keep(expression, blake2b(expression.encode(), digest_size=16).digest())
 
     def _answer(self, expression: str, device: Device) -> bool | str:
         reads = reads_of(expression)
         if reads is None:
             return self._work_out(expression, device)
-        key = (expression, kind_of(device, reads))
+        key = (expression if len(expression) <= _SHORT else self._digest(expression), kind_of(device, reads))
         known = self._answers.recall(key)
         if known is None:
             known = self._answers[key] = self._work_out(expression, device)

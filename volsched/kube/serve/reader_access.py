@@ -73,7 +73,7 @@ class ReaderAccess:
         self._api = api
         self._rates = ReviewRates()
         self._turns = AskerTurns(REVIEWS_UNDER_WAY, 2, REVIEWS_AT_ONCE, MOST_REVIEWS_WAITING)
-        self._names: Bounded[bytes, str] = Bounded(MOST_KEPT)
+        self._askers: Bounded[bytes, str] = Bounded(MOST_KEPT)
         self._known: Bounded[tuple[bytes, str], tuple[float, AccessRefusal | None]] = Bounded(MOST_KEPT)
 
     async def refusal(self, authorization: str, path: str, address: str = "") -> AccessRefusal | None:
@@ -88,7 +88,7 @@ class ReaderAccess:
 
     def asker(self, authorization: str) -> str:
         """Return the name of the sender of this header, if it was checked. Readers take turns by it."""
-        return self._names.recall(_digest(authorization.partition(" ")[2].strip())) or ""
+        return self._askers.recall(_digest(authorization.partition(" ")[2].strip())) or ""
 
     async def _refusal(self, authorization: str, wanted: AccessRequest, address: str) -> AccessRefusal | None:
         scheme, _, token = authorization.partition(" ")
@@ -118,7 +118,7 @@ class ReaderAccess:
         person = await whose(self._api, token)
         if person is None:
             return AccessRefusal(401, "the API server does not know this token")
-        self._names[_digest(token)] = person.name
+        self._askers[_digest(token)] = person.asker
         if await may(self._api, person, wanted.field, wanted.attributes):
             return None
         return AccessRefusal(403, f'user "{person.name}" may not get {wanted.text}: that takes {wanted.takes}')

@@ -13,6 +13,9 @@ REVIEWS_OF_TOKENS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
 REVIEWS_OF_ACCESS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _WITHIN_SECONDS: Final = 10.0
 
+_ACCOUNT: Final = "system:serviceaccount:"
+"""With which the name of a ServiceAccount begins; its namespace and name follow."""
+
 
 @dataclass(frozen=True, slots=True)
 class Person:
@@ -20,6 +23,11 @@ class Person:
 
     name: str
     identity: str
+
+    @property
+    def asker(self) -> str:
+        """Return the name by which it takes turns: a tenant makes ServiceAccounts, so those of a namespace are one."""
+        return self.name.rpartition(":")[0] if self.name.startswith(_ACCOUNT) else self.name
 
 
 async def whose(api: Api, token: str) -> Person | None:

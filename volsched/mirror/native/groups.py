@@ -6,6 +6,7 @@ name, not by uid, as in kube-scheduler. Pods wait while their PodGroup does not 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import msgspec
@@ -178,7 +179,7 @@ class NativeGroups:
         job = self._cluster.jobs.get(f"{gone.namespace}/{NATIVE}{gone.name}")
         if job is None or not job.spec.has_group:
             return
-        job.spec = NO_GROUP
+        job.spec = replace(NO_GROUP, group_uid=job.spec.group_uid)
         job.conditions, job.reported = (), None
         self._queues.settle(job)
         self._cluster.queue_cache.set_phase(job, "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -187,11 +187,19 @@ class Request(msgspec.Struct, frozen=True):
         return f"{self.name}/{ask.name}" if self.prioritised else self.name
 
 
+LONGEST_SHAPE: Final = 4096
+"""Characters of a shape that is kept as it is; tables keep shapes when their claims are gone."""
+
+LONG: Final = b"\0"
+"""With which the digest of a longer shape begins."""
+
+
 class ClaimSpec(msgspec.Struct, frozen=True, eq=False, weakref=True):
     """What a claim asks for. `fault` states what of it cannot be understood; such a claim is not allocated.
 
     `shape` is all of it that decides which devices will do, as one value: claims of the same shape get the same devices
-    in the same place. Parameters for drivers (`config`) are handed on to these and decide nothing.
+    in the same place. Of a long one it is a digest. Parameters for drivers (`config`) are handed on to these and decide
+    nothing.
     """
 
     requests: tuple[Request, ...] = ()
@@ -203,6 +211,11 @@ class ClaimSpec(msgspec.Struct, frozen=True, eq=False, weakref=True):
     """Whether any request has alternatives."""
     leaves_choice: bool = False
     """Whether the number of devices that it is given, or their class, depends on the node."""
+
+    @property
+    def is_long(self) -> bool:
+        """True if what it asks for is long: nothing is remembered of it when the claim is gone."""
+        return self.shape.startswith(LONG)
 
     def classes(self) -> Iterator[str]:
         """Yield the classes that it names."""

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
+from hashlib import blake2b
 
 import msgspec
 
 from volsched.model import api
 from volsched.model.dra import api as dra
 from volsched.model.dra.device import (
+    LONG,
+    LONGEST_SHAPE,
     Ask,
     Capacity,
     CapacityRequestPolicy,
@@ -54,6 +57,8 @@ def claim_spec(spec: object, path: str = "spec") -> ClaimSpec:
     except FieldError as error:
         return ClaimSpec(fault=str(error), shape=str(error).encode())
     shape = msgspec.json.encode((requests, devices.constraints), enc_hook=str)
+    if len(shape) > LONGEST_SHAPE:
+        shape = LONG + blake2b(shape, digest_size=32).digest()
     prioritised = any(request.prioritised for request in requests)
     leaves_choice = prioritised or any(request.alternatives[0].takes_all for request in requests)
     return ClaimSpec(requests, devices.constraints, devices.config, "", shape, prioritised, leaves_choice)

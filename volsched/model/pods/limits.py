@@ -75,6 +75,15 @@ def trimmed(spec: api.PodSpec) -> api.PodSpec:
     )
 
 
+def without_images(spec: api.PodSpec) -> api.PodSpec:
+    """Return the spec without names of images, which an author may change while the pod runs."""
+    containers, init_containers = (
+        tuple(msgspec.structs.replace(container, image="") for container in listed)
+        for listed in (spec.containers, spec.init_containers)
+    )
+    return msgspec.structs.replace(spec, containers=containers, init_containers=init_containers)
+
+
 def _resources(spec: api.PodSpec) -> int:
     asked = [container.resources for container in _containers(spec)]
     if spec.resources is not None:

@@ -239,6 +239,7 @@ class TemplateTable:
         "_keys_of_terms",
         "_limits",
         "_next",
+        "characters_made",
     )
 
     def __init__(
@@ -258,6 +259,8 @@ class TemplateTable:
         self._keys_of_terms: dict[bytes, tuple[str, ...]] = {}
         self._encoder = msgspec.json.Encoder()
         self._next = 0
+        self.characters_made = 0
+        """Of the texts by which templates were made since the last sweep."""
 
     def __len__(self) -> int:
         return len(self._by_rules)
@@ -303,6 +306,7 @@ class TemplateTable:
         if template is None:
             rules = rules_of(pod, annotations, asks_by_annotation=self._asks(annotations), limits=self._limits)
             template = self._of_rules(rules)
+            self.characters_made += len(key)
             if len(key) <= LONGEST_REMEMBERED:
                 self._by_bytes[key] = template
         return template
@@ -313,6 +317,7 @@ class TemplateTable:
         Of the texts by which one was found the latest is kept. Other data, whose amount users decide, is computed again
         where it is still needed.
         """
+        self.characters_made = 0
         dead = [template for template in self._by_rules.values() if template.id not in live]
         for template in dead:
             del self._by_rules[template.rules]

@@ -51,6 +51,9 @@ _BINARY_NAMES: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
 _NANO: Final = 10**9
 _LONGEST_TEXT: Final = 1000
+_LONGEST_NAME: Final = 512
+"""Characters of the name of a resource: longer ones, which a PodGroup may have, are not remembered."""
+
 _LARGEST_EXPONENT: Final = 1000
 
 
@@ -74,7 +77,7 @@ def amount_of(resource: str, text: QuantityText | None) -> int:
     """
     per_one = _per_one(resource)
     if type(text) is str:
-        return _amount(per_one, text)
+        return _amount(per_one, text if len(text) <= _LONGEST_TEXT else text.strip())
     if type(text) is int and -MAX_AMOUNT <= text * per_one <= MAX_AMOUNT:
         return text * per_one
     return _scaled(parse(text), per_one)
@@ -105,16 +108,24 @@ def as_float(amount: float | Fraction) -> float:
         return math.inf if amount > 0 else -math.inf
 
 
-@lru_cache(maxsize=4096)
 def unit_of(resource: str) -> Unit:
     """Return the unit in which amounts of this resource are counted."""
+    return (_unit_of if len(resource) <= _LONGEST_NAME else _unit_of.__wrapped__)(resource)
+
+
+@lru_cache(maxsize=4096)
+def _unit_of(resource: str) -> Unit:
     if resource in BYTE_RESOURCES or resource.startswith("hugepages-"):
         return Unit.BYTE
     return Unit.WHOLE if resource == "pods" else Unit.MILLI
 
 
-@lru_cache(maxsize=4096)
 def _per_one(resource: str) -> int:
+    return (_known_per_one if len(resource) <= _LONGEST_NAME else _known_per_one.__wrapped__)(resource)
+
+
+@lru_cache(maxsize=4096)
+def _known_per_one(resource: str) -> int:
     return 1000 if unit_of(resource) is Unit.MILLI else 1
 
 
