@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from actions.gang_search.searches import ARGUMENTS as OF_SEARCHES
-from actions.gang_search.searches import PutOff, Searches
+from actions.gang_search.searches import Searches
 from actions.held_up import look_ahead
 from actions.of_volcano import PREDICATE_ERROR_CACHE
 from actions.placement import Attempt, place, tasks_of
@@ -70,7 +70,7 @@ class AllocateAction:
         """Let queues take turns until no job is left that could go on; then try those whose search was put off."""
         if not session.configuration.has_enqueue:
             promote_all(session)
-        searches = Searches(session, self._arguments, PutOff.of(session))
+        searches = Searches(session, self._arguments)
         attempts = _attempts(session, searches)
         if not attempts:
             return
@@ -178,9 +178,7 @@ def _attempts(session: Session, searches: Searches) -> dict[str, Attempt]:
     retry = Retry.of(session)
     retry.begin()
     promised = _promised(session)
-    jobs = retry.worth_a_look(session)
-    if searches.put_off.jobs:
-        jobs += searches.take_put_off()
+    jobs = [*retry.jobs_to_try(session), *searches.take_put_off()]
     for job in considered(session, jobs, promised):
         tasks = tasks_of(job)
         tasks += promised.get(job, ())

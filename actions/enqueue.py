@@ -15,8 +15,8 @@ from actions.of_volcano import OF_ENQUEUE
 from actions.repair.rooms import LostRooms
 from actions.retry import is_unschedulable, mark_unschedulable
 from actions.turns import Turns, closed_queue, settle_minimum
+from volsched.framework.admission_reservations import AdmissionReservations
 from volsched.framework.config.arguments import Argument
-from volsched.framework.released_reservations import Releases
 from volsched.framework.session import Session
 from volsched.model.job import JobInfo
 from volsched.model.queues.queue import QueueInfo
@@ -48,8 +48,8 @@ class EnqueueAction:
         self._timeout = arguments[RESERVATION_TIMEOUT] or math.inf
 
     def execute(self, session: Session) -> None:
-        """Take the best job of the best queue until all were asked once. Last, those whose admission has ended."""
-        Releases.of(session).times.timeout = self._timeout
+        """Take the best job of the best queue until all were asked once; last, those whose admission has ended."""
+        AdmissionReservations.of(session).times.timeout = self._timeout
         jobs, turn = _unadmitted(session), session.admission_turn
         if not jobs:
             return

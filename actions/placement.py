@@ -14,10 +14,11 @@ from itertools import islice
 from actions.domains import settle_domain
 from actions.gang_search.searches import Searches
 from actions.held_up import report_gang, same_role, waits_for
-from actions.promises import Room, free_nodes, later, take
+from actions.promises import free_nodes, later, promise
 from actions.retry import FailedRoles, Retry, has_history
 from actions.turns import is_busy, last_first
-from volsched.framework.session import Quota, Session
+from volsched.framework.callbacks import Headroom
+from volsched.framework.session import Session
 from volsched.framework.statement import Statement
 from volsched.model.job import JobInfo
 from volsched.model.pods.task import TaskInfo
@@ -62,7 +63,8 @@ def place(session: Session, queue: QueueInfo, attempt: Attempt) -> Statement | N
     """
     job = attempt.job
     statement = session.statement()
-    settle_domain(session, queue, job, attempt.tasks)
+    if job.is_native:
+        settle_domain(session, queue, job, attempt.tasks)
     attempt.given_up = False
     while attempt.tasks and not attempt.given_up:
         if _place_next(session, queue, statement, attempt):
@@ -113,15 +115,15 @@ def _place_next(session: Session, queue: QueueInfo, statement: Statement, attemp
     Return True if it found a place.
     """
     task = attempt.tasks[-1]
-    most, refusal = _quota(session, queue, task)
-    if refusal is not None:
-        session.refuse(task, refusal)
+    headroom = _headroom(session, queue, task)
+    if headroom.refusal is not None:
+        session.refuse(task, headroom.refusal)
     elif task.spec.admission_gate:
         session.lift_gate(task)
     elif task.spec.role and task.spec.role in attempt.failed_roles and is_busy(task):
         session.refuse(task, same_role(task, attempt.failed_roles.reason(task.spec.role)))
     else:
-        return _place_equal(session, statement, attempt, most)
+        return _place_equal(session, statement, attempt, headroom.batch)
     attempt.tasks.pop()
     return False
 
@@ -156,8 +158,8 @@ def _equal_tasks(tasks: Sequence[TaskInfo], most: int) -> list[TaskInfo]:
     return run
 
 
-def _quota(session: Session, queue: QueueInfo, task: TaskInfo) -> Quota:
-    """Return what the queue may take on. The room that the task itself was promised does not count against it."""
+def _headroom(session: Session, queue: QueueInfo, task: TaskInfo) -> Headroom:
+    """What the queue may take on; the room that the task itself was promised does not count against it."""
     found = session.quota(queue, task)
     if found.refusal is None or not session.nominations.is_kept(task):
         return found
@@ -183,7 +185,7 @@ def _place_on_nodes(session: Session, statement: Statement, retry: Retry, tasks:
             session.refuse_by_nodes(task, Step.PREDICATE)
             retry.note_refused(session, task)
             return 0
-        refusal = take(session, statement, task, Room(node, False))
+        refusal = promise(session, statement, task, node)
     if refusal is not None:
         session.refuse(task, refusal)
         return 0

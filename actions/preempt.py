@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from actions.of_volcano import OF_PREEMPT
 from actions.retry import note_searched
-from actions.victims.candidate_nodes import CandidateNodes, can_go, nodes_of
+from actions.victims.candidate_nodes import CandidateNodes, is_evictable, nodes_of
 from actions.victims.cost import running_of
 from actions.victims.search import (
     ARGUMENTS,
@@ -149,22 +149,22 @@ class PreemptAction:
     ) -> VictimSearch:
         job = task.job
 
-        def may_go(victim: TaskInfo) -> bool:
+        def is_candidate(victim: TaskInfo) -> bool:
             if victim.job is None or (victim.job is job) != inside or victim.job.queue != queue.name:
                 return False
-            return can_go(victim)
+            return is_evictable(victim)
 
         return VictimSearch(
             session,
             statement,
             task,
-            may_go,
+            is_candidate,
             session.preemptable,
             fits_in_queue(session, queue, task),
             keeps_budgets=self._keeps_budgets,
             least_cost=self._least_cost,
             quiet=inside,
-            whole=not inside and session.preempts_for(task),
+            whole_gangs=not inside and session.preempts_for(task),
             candidate_nodes=self._candidate_nodes,
             where=nodes_of(job) if inside and job is not None else self._candidate_nodes.of_queue(queue.name),
         )

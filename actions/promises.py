@@ -54,13 +54,16 @@ def choose(session: Session, task: TaskInfo) -> Room | None:
 
 def take(session: Session, statement: Statement, task: TaskInfo, room: Room) -> Verdict | None:
     """Put a task where it can go, or promise it the room; a plugin's refusal leaves no trace."""
-    if room.is_free:
-        return statement.allocate(task, room.node)
-    if _goes_first(session, statement, task, room.node):
+    return statement.allocate(task, room.node) if room.is_free else promise(session, statement, task, room.node)
+
+
+def promise(session: Session, statement: Statement, task: TaskInfo, node: NodeInfo) -> Verdict | None:
+    """Promise a task room on a node, or put it there if less important promises can wait; return a plugin's refusal."""
+    if _goes_first(session, statement, task, node):
         return None
-    refusal = statement.pipeline(task, room.node)
+    refusal = statement.pipeline(task, node)
     if refusal is None:
-        session.refuse(task, waits_for_room(task, room.node))
+        session.refuse(task, waits_for_room(task, node))
     return refusal
 
 

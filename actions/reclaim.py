@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from actions.of_volcano import PREDICATE_ERROR_CACHE
 from actions.retry import note_searched
 from actions.turns import Turns
-from actions.victims.candidate_nodes import CandidateNodes, can_go
+from actions.victims.candidate_nodes import CandidateNodes, is_evictable
 from actions.victims.search import (
     ARGUMENTS,
     KEEP_BUDGETS,
@@ -116,23 +116,23 @@ class ReclaimAction:
     ) -> VictimSearch:
         queues = session.queues
 
-        def may_go(victim: TaskInfo) -> bool:
+        def is_candidate(victim: TaskInfo) -> bool:
             if victim.job is None or victim.job.queue == queue.name:
                 return False
             owner = queues.get(victim.job.queue)
-            return owner is not None and owner.spec.reclaimable and can_go(victim)
+            return owner is not None and owner.spec.reclaimable and is_evictable(victim)
 
         return VictimSearch(
             session,
             statement,
             task,
-            may_go,
+            is_candidate,
             session.reclaimable_by_share if by_share else session.reclaimable,
             fits_in_queue(session, queue, task),
             needs_candidates=True,
             keeps_budgets=self._keeps_budgets,
             least_cost=self._least_cost,
-            whole=session.reclaims_for(task),
+            whole_gangs=session.reclaims_for(task),
             candidate_nodes=self._candidate_nodes,
             where=self._candidate_nodes.of_others(queue.name),
         )

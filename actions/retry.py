@@ -226,7 +226,7 @@ class Retry:
             group = self._groups[key] = EquivalentJobs(cause, self._cluster.clocks.requeue_generation)
         return group
 
-    def worth_a_look(self, session: Session) -> list[JobInfo]:
+    def jobs_to_try(self, session: Session) -> list[JobInfo]:
         """Jobs that something may have helped since they failed."""
         generation = self._cluster.clocks.requeue_generation
         outdated = [(key, group) for key, group in self._groups.items() if group.checked_at != generation]

@@ -148,7 +148,7 @@ def closed_queue(queue: QueueInfo, step: Step) -> Verdict | None:
     """Return why a queue takes nothing on: somebody closed it. *Ours*: whatever plugins are configured."""
     if queue.is_open:
         return None
-    message = f'queue "{queue.name}" is {queue.spec.state}: it takes nothing on until it is opened'
+    message = f'queue "{queue.name}" is {queue.spec.reported_state}: it takes nothing on until it is opened'
     return Verdict(
         step, "", Scope.QUEUE, "QueueClosed", message, resolvable=False, shown_as=ConditionReason.QUEUE_CLOSED
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from volsched.backlog import Backlog
-from volsched.framework import released_reservations, reporter
+from volsched.framework import admission_reservations, reporter
 from volsched.framework.accounts.admissions import admission_expired
 from volsched.framework.boundary import Bounds, culprit, modules_of
 from volsched.framework.config.configuration import Configuration, PluginOption
@@ -190,24 +190,24 @@ class Scheduler:
         boundary.modules = self.profile.modules
         durations: dict[str, float] = {}
         plugins: dict[str, float] = {}
-        releases = released_reservations.Releases.of(session)
+        reservations = admission_reservations.AdmissionReservations.of(session)
         with boundary.ends_here():
             self._open(session, plugins)
             session.nominations.keep()
             self._end_admissions(session)
-            releases.begin()
+            reservations.begin_session()
         opened = self._clock.elapsed()
         if not boundary.over:
             with boundary.ends_here():
                 self._act(session, durations)
             if not boundary.over or boundary.ended_for:
                 with boundary.ends_here():
-                    releases.end(session)
+                    reservations.end_session(session)
         self._explain_orphans(session)
         self._explain_blocked(session)
         with boundary.ends_here():
             self._plugins_due = session.rules.wake_at()
-            self._released_at = releases.times.next()
+            self._released_at = reservations.times.next()
         with boundary.ends_here():
             session.close()
         with boundary.ends_here():
@@ -218,7 +218,7 @@ class Scheduler:
         with boundary.ends_here():
             series = session.series()
         self.engine = session.engine
-        self._bounds.keep(self.mirror.cluster.jobs)
+        self._bounds.forget_gone(self.mirror.cluster.jobs)
         if boundary.faults or self.mirror.cluster.observers.lost:
             self._rebuild()
         return CycleReport(

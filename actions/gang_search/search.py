@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from actions.gang_search.board import Board, OutOfStepsError, Steps
+from actions.gang_search.displacing import Displacing
 from actions.gang_search.exhaustive import MOST_MEMBERS, Exhaustive
 from actions.gang_search.members import Wanted, kinds_of, largest_first, most_constrained_first, wanted_of
 from actions.gang_search.outcome import Outcome
 from actions.gang_search.proofs import Proof, may_fit_within, proof_of
-from actions.gang_search.repair import Repair
 from actions.gang_search.teams import Domain, Team, domains_of, teams_of
 from volsched.framework.native.topology import Topology
 from volsched.framework.session import Session
@@ -214,11 +214,11 @@ class GangSearch:
     def _repair(self, order: Sequence[TaskInfo], by_need: bool) -> bool:
         board = self._board
         left = [task for task in order if task not in board.placed and task not in board.replaced]
-        repair = Repair(board, self._wanted, left, self._costs, by_need=by_need)
+        displacing = Displacing(board, self._wanted, left, self._costs, by_need=by_need)
         try:
-            return repair.run()
+            return displacing.run()
         finally:
-            if repair.most > self.shortage.most or self.shortage.stuck is None:
-                stuck = repair.stuck or self.shortage.stuck
+            if displacing.most > self.shortage.most or self.shortage.stuck is None:
+                stuck = displacing.stuck or self.shortage.stuck
                 nodes = self._wanted.homes(stuck) if stuck is not None else ()
-                self.shortage = Shortage(max(repair.most, self.shortage.most), stuck, nodes)
+                self.shortage = Shortage(max(displacing.most, self.shortage.most), stuck, nodes)

@@ -95,15 +95,17 @@ class Searches:
     _share = -1
     _offered: list[int] | None = None
 
-    def __init__(self, session: Session, arguments: Mapping[str, Any], put_off: PutOff) -> None:
+    def __init__(self, session: Session, arguments: Mapping[str, Any]) -> None:
         self.session = session
-        self.put_off = put_off
+        self.put_off = PutOff.of(session)
         self.left: int = arguments[STEPS_PER_SESSION]
         self.most: int = min(arguments[STEPS], self.left)
         self._taken: dict[str, int] = {}
 
     def take_put_off(self) -> list[JobInfo]:
         """Take out the gangs that an earlier session has put off, as many as there may be steps for."""
+        if not self.put_off.jobs:
+            return []
         jobs = self.put_off.take(self.session, 1 + self.left // max(1, self.most))
         self.due = {job.namespace for job in jobs} - self.put_off.served
         return jobs

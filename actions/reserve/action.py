@@ -28,10 +28,8 @@ from volsched.framework.reporter import about_group
 from volsched.framework.reports import Report
 from volsched.framework.rules import Predicate, PrePredicate, Wake, never
 from volsched.framework.session import Session
-from volsched.model.job import JobInfo, with_condition
-from volsched.model.pods.task import TaskInfo
-from volsched.model.reservation import DEFAULT_DURATION as DURATION_OF_QUEUE
-from volsched.model.reservation import (
+from volsched.model.held_nodes import DEFAULT_DURATION as DURATION_OF_QUEUE
+from volsched.model.held_nodes import (
     EXPECTED_DURATION,
     RESERVE_AFTER,
     RESERVED,
@@ -40,6 +38,8 @@ from volsched.model.reservation import (
     stamp,
     without_reservation,
 )
+from volsched.model.job import JobInfo, with_condition
+from volsched.model.pods.task import TaskInfo
 from volsched.model.values.duration import seconds_of
 from volsched.model.values.series import Series
 from volsched.model.verdict import Scope, Step

@@ -18,11 +18,11 @@ from actions.reserve.words import kept_from
 from volsched.framework.columns.views import NodePropertiesView
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
+from volsched.model.held_nodes import pause_of, stated_reservation_of
 from volsched.model.job import JobInfo
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
-from volsched.model.reservation import pause_of, stated_reservation_of
 from volsched.model.status import IS_FINISHED, ON_NODE, TaskStatus
 from volsched.model.verdict import Verdict
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from volsched.model.held_nodes import DEFAULT_DURATION, EXPECTED_DURATION
 from volsched.model.pods.task import TaskInfo
-from volsched.model.reservation import DEFAULT_DURATION, EXPECTED_DURATION
 from volsched.model.values.duration import seconds_of
 
 LEAST_OVERRUN: Final = 300.0

@@ -6,12 +6,12 @@ import heapq
 from collections.abc import Iterator
 
 from volsched.model.cluster import Cluster
+from volsched.model.held_nodes import RESERVE_AFTER
 from volsched.model.job import JobInfo
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo
-from volsched.model.reservation import RESERVE_AFTER
 from volsched.model.status import TaskStatus
 from volsched.model.values.duration import seconds_of
 from volsched.model.waiting_time import agreed_waiting_time

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from actions.reserve.book import Book, Reservation
 from volsched.framework.quota_report import RESERVATIONS, QuotaRow, QuotaTable
-from volsched.model.reservation import stamp
+from volsched.model.held_nodes import stamp
 from volsched.model.values.quantity import in_base_units
 from volsched.model.values.series import Numbers
 

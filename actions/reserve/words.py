@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from volsched.model.reservation import RESERVED, stamp
+from volsched.model.held_nodes import RESERVED, stamp
 from volsched.model.verdict import ConditionReason, Scope, Step, Verdict
 
 if TYPE_CHECKING:

@@ -54,14 +54,14 @@ def by_budget(session: Session, victims: Sequence[TaskInfo]) -> tuple[list[TaskI
     if not budgets:
         return list(victims), []
     left: dict[str, int] = {}
-    orderly: list[TaskInfo] = []
+    within_budgets: list[TaskInfo] = []
     broken: list[TaskInfo] = []
     for victim in victims:
         protecting = [budget for budget in budgets if budget.protects(victim)]
         for budget in protecting:
             left[budget.key] = (left[budget.key] if budget.key in left else _left(session, budget)) - 1
-        (broken if any(left[budget.key] < 0 for budget in protecting) else orderly).append(victim)
-    return orderly, broken
+        (broken if any(left[budget.key] < 0 for budget in protecting) else within_budgets).append(victim)
+    return within_budgets, broken
 
 
 def broken_by(session: Session, victim: TaskInfo) -> list[str]:

@@ -21,8 +21,8 @@ Where: TypeAlias = Mapping[str, bool]
 """Names of nodes with pods that may go, and of each whether one of these pods does not run yet."""
 
 
-def can_go(victim: TaskInfo) -> bool:
-    """True if a task's pod may be evicted at all."""
+def is_evictable(victim: TaskInfo) -> bool:
+    """Whether a task's pod may be evicted at all."""
     return victim.status in EVICTABLE and victim.spec.preemptable and victim.job is not None
 
 
@@ -30,7 +30,7 @@ def nodes_of(job: JobInfo) -> Where:
     """Nodes with pods of a job that may go."""
     found: dict[str, bool] = {}
     for task in job.tasks.values():
-        if can_go(task):
+        if is_evictable(task):
             _note(found, task)
     return found
 
@@ -68,8 +68,8 @@ class CandidateNodes:
         if queue not in self._others:
             found = self._others.setdefault(queue, {})
             for other, nodes in self._of_all().items():
-                for name, is_idle in nodes.items() if other != queue else ():
-                    found[name] = found.get(name, False) or is_idle
+                for name, is_not_running in nodes.items() if other != queue else ():
+                    found[name] = found.get(name, False) or is_not_running
         return self._others[queue]
 
     def _of_all(self) -> dict[str, dict[str, bool]]:
@@ -78,6 +78,6 @@ class CandidateNodes:
             for node in self._session.rows:
                 for task in node.tasks.values():
                     job = task.job
-                    if job is not None and can_go(task):
+                    if job is not None and is_evictable(task):
                         _note(self._found.setdefault(job.queue, {}), task)
         return self._found

@@ -13,8 +13,8 @@ from itertools import chain, repeat
 from typing import Final, TypeAlias
 
 from actions.victims.budgets import by_budget
-from volsched.framework.accounts.gangs import unit_of
 from volsched.framework.dispatch.ruleset import importance_of
+from volsched.framework.eviction_units import unit_of
 from volsched.framework.session import Session
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
@@ -35,13 +35,13 @@ with the highest scores (kube-scheduler's `minCandidateNodesAbsolute` and `minCa
 class VictimPlan:
     """Room on one node: who could go there, whom of them the plugins let go, and whom of these to try, in order.
 
-    ``needed`` are those of the tried that have to go as far as amounts tell; None when all of them are too few.
+    ``needed`` are those of ``ordered`` that have to go as far as amounts tell; None when all of them are too few.
     """
 
     node: NodeInfo
     candidates: Sequence[TaskInfo]
     victims: Sequence[TaskInfo]
-    tried: Sequence[TaskInfo]
+    ordered: Sequence[TaskInfo]
     needed: Sequence[TaskInfo] | None
 
 

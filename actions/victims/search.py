@@ -30,9 +30,9 @@ from actions.victims.cost import (
     running_of,
     weights_of,
 )
-from volsched.framework.accounts.gangs import departing, unit_of
 from volsched.framework.config.arguments import Argument
 from volsched.framework.engine.plain import Ranked
+from volsched.framework.eviction_units import departing, unit_of
 from volsched.framework.redaction import of_queue
 from volsched.framework.session import Session
 from volsched.framework.statement import Statement
@@ -80,7 +80,7 @@ _LABELS = ("preemption: ", "reclaim: ")
 _TOGETHER = ("without which its gang is below its minimum", "with which its group goes as a whole")
 """Why a pod goes with another one: in a gang that would break, and in a group that demands it."""
 
-Lawful = Callable[[TaskInfo, Sequence[TaskInfo]], list[TaskInfo]]
+VictimVote = Callable[[TaskInfo, Sequence[TaskInfo]], list[TaskInfo]]
 """The plugins' votes on whom of the candidates a task may evict."""
 
 
@@ -88,26 +88,31 @@ Lawful = Callable[[TaskInfo, Sequence[TaskInfo]], list[TaskInfo]]
 class VictimSearch:
     """The search for room for one task.
 
-    ``may_go`` picks candidates among a node's tasks, ``lawful`` is the plugins' vote on them, ``allowed`` whether the
-    task's queue could take it on as things are. With ``needs_candidates`` nodes without any are passed over, with
-    ``keeps_budgets`` no pod goes whose PodDisruptionBudget allows no more; without, such pods go last (as with
-    kube-scheduler). With ``least_cost`` the node is chosen by its victims and not by its score. ``quiet``: an earlier
-    search for the task has recorded why it did not help. With ``whole`` the fewest pods go, and gangs as a whole where
-    one would be left with less than its minimum; each is asked about again when its turn comes. ``where`` names the
-    nodes that can have candidates, when ``candidate_nodes`` are given; without, any node can.
+    * ``is_candidate``: True for a task of a node that may be evicted for this one, before plugins are asked.
+    * ``vote``: the plugins' choice among candidates.
+    * ``fits_queue``: True if the task's queue could take it on now.
+    * ``needs_candidates``: nodes without candidates are skipped.
+    * ``keeps_budgets``: no pod goes whose PodDisruptionBudget allows no more; else such pods go last (as with
+      kube-scheduler).
+    * ``least_cost``: the node is chosen by its victims, and not by its score.
+    * ``quiet``: an earlier search for the task has recorded why it did not help.
+    * ``whole_gangs``: the fewest pods go, and a gang as a whole if it would be left with less than its minimum.
+      Plugins are asked about each such gang again when its turn comes.
+    * ``where``: the nodes that can have candidates, if there are ``candidate_nodes``; without, any node can.
+    * ``failures``: why the nodes that were tried did not help.
     """
 
     session: Session
     statement: Statement
     task: TaskInfo
-    may_go: Callable[[TaskInfo], bool]
-    lawful: Lawful
-    allowed: Callable[[], bool]
+    is_candidate: Callable[[TaskInfo], bool]
+    vote: VictimVote
+    fits_queue: Callable[[], bool]
     needs_candidates: bool = False
     keeps_budgets: bool = False
     least_cost: bool = False
     quiet: bool = False
-    whole: bool = False
+    whole_gangs: bool = False
     candidate_nodes: CandidateNodes | None = None
     where: Where = field(default_factory=dict)
     failures: NodeRefusals = field(default_factory=NodeRefusals)
@@ -152,7 +157,7 @@ class VictimSearch:
 
     def takes_free_slot(self) -> bool:
         """Promise an idle member of a gang a node that has a slot, now or soon; evict no pod for it."""
-        if is_busy(self.task) or self.task.best_effort or not self.allowed():
+        if is_busy(self.task) or self.task.best_effort or not self.fits_queue():
             return False
         nodes = (node for node, _ in self.session.engine.ranked(self.task))
         will_admit = partial(self.session.nominations.will_admit, self.task)
@@ -162,7 +167,7 @@ class VictimSearch:
     def _is_promised_again(self) -> bool:
         """Take up a promise of which the task's gang let go in this session, since it could not have all of them."""
         node = self.session.nodes.get(self.task.nominated) if self.task.nominated else None
-        if node is None or not (self.allowed() and self.session.nominations.will_admit(self.task, node)):
+        if node is None or not (self.fits_queue() and self.session.nominations.will_admit(self.task, node)):
             return False
         return self.statement.pipeline(self.task, node) is None
 
@@ -193,18 +198,18 @@ class VictimSearch:
         return max(FEWEST_COMPARED, len(self.session.rows) // SHARE_COMPARED)
 
     def _plan(self, node: NodeInfo) -> VictimPlan:
-        candidates = [t for t in node.tasks.values() if self.may_go(t)]
+        candidates = [t for t in node.tasks.values() if self.is_candidate(t)]
         eligible = self._without_pinned(candidates)
         victims = self._victims(eligible)
-        orderly, broken = self._by_budget(victims)
+        within_budgets, broken = self._by_budget(victims)
         if self._keeping and broken:
             # plugins name only so many as a queue or a gang can lose: others, where those may not go
-            orderly = self._by_budget(self._victims([other for other in eligible if other not in broken]))[0]
-        tried = orderly if self._keeping else [*orderly, *broken]
-        tried.sort(key=lambda victim: (victim.spec.pinned, len(departing(victim)) if self.whole else 0))
+            within_budgets = self._by_budget(self._victims([other for other in eligible if other not in broken]))[0]
+        ordered = within_budgets if self._keeping else [*within_budgets, *broken]
+        ordered.sort(key=lambda victim: (victim.spec.pinned, len(departing(victim)) if self.whole_gangs else 0))
         request = self.session.request(self.task)
-        lacking = needed(node, request, weaker(self.session, self.task, node), tried)
-        return VictimPlan(node, candidates, victims, tried, lacking)
+        lacking = needed(node, request, weaker(self.session, self.task, node), ordered)
+        return VictimPlan(node, candidates, victims, ordered, lacking)
 
     def _by_budget(self, victims: list[TaskInfo]) -> tuple[list[TaskInfo], list[TaskInfo]]:
         return by_budget(self.session, self.session.in_order_of_victims(self.task, victims))
@@ -221,7 +226,7 @@ class VictimSearch:
         """Make room on the first of some nodes, best first, on which that can be done, or on one of its equals."""
         start = self.statement.checkpoint()
         plans = self._in_order(self._plan(node) for node, _ in nodes)
-        plan = self._with_fewest(plans) if self.whole else next(filter(self._make_room, plans), None)
+        plan = self._with_fewest(plans) if self.whole_gangs else next(filter(self._make_room, plans), None)
         if plan is None:
             return False
         if not self.least_cost:
@@ -237,8 +242,8 @@ class VictimSearch:
         self.statement.rollback(start)
         best, least, weights = plan, running_of(victims), weights_of(self.session, victims)
         for other in (way for node in equals for way in self._ways(self._plan(node))):
-            found = self._victims_by(other) if running_of(other.tried) < len(other.tried) else None
-            if found is None or (self.whole and len(found) > len(victims)):
+            found = self._victims_by(other) if running_of(other.ordered) < len(other.ordered) else None
+            if found is None or (self.whole_gangs and len(found) > len(victims)):
                 continue
             if running_of(found) < least and none_matters_more(weights_of(self.session, found), weights):
                 best, least = other, running_of(found)
@@ -252,37 +257,37 @@ class VictimSearch:
 
     def _equals(self, node: NodeInfo, nodes: Ranked) -> list[NodeInfo]:
         """Nodes of a node's score on which pods may go that do not run, so many as are compared at most."""
-        idle = {name for name, has_idle in self.where.items() if has_idle and name != node.name}
-        if not idle:
+        not_running = {name for name, is_not_running in self.where.items() if is_not_running and name != node.name}
+        if not not_running:
             return []
         score = next(score for other, score in nodes if other is node)
-        equals = (other for other, total in nodes if total == score and other.name in idle)
+        equals = (other for other, total in nodes if total == score and other.name in not_running)
         return list(islice(equals, FEWEST_COMPARED))
 
     def _with_fewest(self, plans: Iterator[VictimPlan]) -> VictimPlan | None:
         """Make room where the fewest pods have to go for it, of equal ones in the first place; by which plan."""
         found: list[tuple[int, VictimPlan]] = []
         for plan in plans:
-            for tried in self._ways(plan):
-                victims = self._victims_by(tried)
+            for way in self._ways(plan):
+                victims = self._victims_by(way)
                 if victims is None:
                     break
-                found.append((len(victims), tried))
+                found.append((len(victims), way))
             if found and (found[-1][0] <= 1 or len(found) >= 2 * self._most_compared):
                 break
         best = min(found, key=lambda one: one[0])[1] if found else None
         return best if best is not None and self._make_room(best) else None
 
     def _ways(self, plan: VictimPlan) -> Iterator[VictimPlan]:
-        """Yield a plan, and with ``whole`` the one in which those come first who hold most of what is wanted.
+        """Yield a plan, and with ``whole_gangs`` the one in which those come first who hold most of what is wanted.
 
         Fewer of them may do.
         """
         yield plan
-        if self.whole:
+        if self.whole_gangs:
             released = self.session.held_of_requested
-            tried = sorted(plan.tried, key=lambda victim: (victim.spec.pinned, -released(self.task, victim)))
-            yield replace(plan, tried=tried)
+            ordered = sorted(plan.ordered, key=lambda victim: (victim.spec.pinned, -released(self.task, victim)))
+            yield replace(plan, ordered=ordered)
 
     def _victims_by(self, plan: VictimPlan) -> list[TaskInfo] | None:
         """Return who would go for the task by a plan, or None when it makes no room."""
@@ -303,13 +308,13 @@ class VictimSearch:
         if plan.needed is None:
             return self._fail(self._why_not(plan, enough=False))
         with all_left(self.session.cluster, node) if self._terminating_make_room(node) else nullcontext():
-            return self._clear(node, plan.tried) or self._fail(self._why_not(plan, enough=True))
+            return self._clear(node, plan.ordered) or self._fail(self._why_not(plan, enough=True))
 
     def _terminating_make_room(self, node: NodeInfo) -> bool:
         """True if those who are leaving count as gone: the slots of a full node are theirs until then."""
         return bool(promised(self.session, node)) or node.releasing[PODS] > 0
 
-    def _clear(self, node: NodeInfo, tried: Sequence[TaskInfo]) -> bool:
+    def _clear(self, node: NodeInfo, ordered: Sequence[TaskInfo]) -> bool:
         """Have weaker promises and as many victims as needed off a node, and the task promised their room.
 
         Terminating pods count as gone; the pod that was promised their room counts instead.
@@ -318,7 +323,7 @@ class VictimSearch:
         for other in weaker(self.session, self.task, node):
             self.statement.displace(other)
         start = self.statement.checkpoint()
-        chosen = self._evict_until_enough(node, tried)
+        chosen = self._evict_until_enough(node, ordered)
         if not self._suffices(node):
             self.statement.rollback(before)
             return False
@@ -355,13 +360,13 @@ class VictimSearch:
         return chosen
 
     def _victims(self, candidates: list[TaskInfo]) -> list[TaskInfo]:
-        """Return the pods that plugins let go; none for a task that asks for nothing, or that backfill is to place.
+        """Return the candidates that the plugins vote for; none for a task without requests that backfill may place.
 
-        Pods that do not run are asked about first, as some plugins let go only what a queue has too much.
+        Pods that do not run yet come first: some plugins name only as many as a queue has too much.
         """
         if self._spares_all or not candidates:
             return []
-        return self.lawful(self.task, sorted(candidates, key=lambda t: (t.status is TaskStatus.RUNNING, t.uid)))
+        return self.vote(self.task, sorted(candidates, key=lambda t: (t.status is TaskStatus.RUNNING, t.uid)))
 
     def _give_back(self, before: int, start: int, node: NodeInfo) -> None:
         """Let weaker tasks keep their promises where there is room for both, the most important first."""
@@ -370,7 +375,7 @@ class VictimSearch:
                 self.statement.undo(other)
 
     def _suffices(self, node: NodeInfo) -> bool:
-        return self.allowed() and self.session.engine.admits(self.task, node)
+        return self.fits_queue() and self.session.engine.admits(self.task, node)
 
     def _spare(self, node: NodeInfo, start: int, chosen: list[TaskInfo]) -> None:
         """Let go of victims that turn out not to be needed, the most important first."""
@@ -393,8 +398,8 @@ class VictimSearch:
             self._take_off(victim, f"{self._who(victim)} needs the room of this pod")
             return True
         is_unit = victim.job is not None and victim.job.spec.native is not None
-        together = departing(victim) if self.whole else unit_of(victim)
-        if (self.whole or is_unit) and not self._may_all_go(together):
+        together = departing(victim) if self.whole_gangs else unit_of(victim)
+        if (self.whole_gangs or is_unit) and not self._may_all_leave(together):
             return False
         mine = f"{self._who(victim)} needs the room of"
         self._take_off(victim, f"{mine} this pod")
@@ -409,9 +414,9 @@ class VictimSearch:
             return f'pod "{task.key}" ({_importance(task)})'
         return f"{of_queue(task.queue)} (priority {task.eviction_priority})"
 
-    def _may_all_go(self, together: list[TaskInfo]) -> bool:
-        """True if all of these may go as things are now, those that went before counted as gone."""
-        if not all(map(self.may_go, together)) or len(self.lawful(self.task, together)) < len(together):
+    def _may_all_leave(self, together: list[TaskInfo]) -> bool:
+        """Whether all of these may go as things are now, those that went before counted as gone."""
+        if not all(map(self.is_candidate, together)) or len(self.vote(self.task, together)) < len(together):
             return False
         return not self._keeping or not by_budget(self.session, together)[1]
 
@@ -431,7 +436,7 @@ def _why_not(plan: VictimPlan, *, enough: bool) -> str:
         return NO_VICTIMS
     if not plan.victims:
         return PROTECTED
-    if len(plan.tried) < len(plan.victims):
+    if len(plan.ordered) < len(plan.victims):
         return BUDGETS
     return NO_USE if enough else TOO_SMALL
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from actions.victims.budgets import broken_by
-from volsched.framework.accounts.gangs import unit_of
+from volsched.framework.eviction_units import unit_of
 from volsched.framework.session import Session
 from volsched.framework.statement import Operation, Statement
 from volsched.model.pods.task import TaskInfo

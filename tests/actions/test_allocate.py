@@ -337,7 +337,7 @@ def attempt(tasks: str, minimum: int, minima: Mapping[str, int], failed: str) ->
         name, _, letter = word.rpartition(":")
         task = TaskInfo(str(number), "default", f"t{number}", PodTemplate(0))
         task.spec, task.status = PodProperties(role=name), LETTERS[letter]
-        job.admit(task)
+        job.add_member(task)
     roles = FailedRoles()
     for role in failed.split(","):
         roles.add(role, ConditionReason.UNSCHEDULABLE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,12 +10,13 @@ import pytest
 from tests.actions.rigs import conf, cycle, decide, events, least_allocated_first, no, phases, rig
 from volsched.framework.callbacks import PERMIT, Ballot, Vote
 from volsched.framework.registration import Registrar
-from volsched.framework.rules import JobEnqueueable, JobEnqueued, QueueOrder
+from volsched.framework.rules import JobEnqueueable, JobEnqueued, PrePredicate, QueueOrder
 from volsched.model.changes import Deleted
 from volsched.model.errors import ConfigError
 from volsched.model.job import JobInfo
+from volsched.model.pods.task import TaskInfo
 from volsched.model.verdict import Step
-from volsched.testing.builders import ClusterBuilder, a_cluster
+from volsched.testing.builders import ClusterBuilder, Rig, a_cluster
 
 ENQUEUE = conf("enqueue", "priority gang", "overcommit")
 PLAIN = conf("enqueue", "priority")
@@ -364,6 +366,47 @@ def test_no_room_is_kept_for_a_gang_that_could_not_be_placed_if_all_others_left(
     assert told_of_release(second) == []
 
 
+def a_gang_over_which_a_plugin_fails(fails: list[bool]) -> Rig:
+    """A gang whose room was released, as no node has its label, and a plugin that fails over it from now on."""
+
+    def fail(task: TaskInfo) -> None:
+        if fails[0] and task.name == "hog-0":
+            raise ZeroDivisionError
+
+    given = of_cpu(10).group("hog", phase="Inqueue", **needs(12)).pod("hog-0", "hog", cpu=8, spec=NOWHERE)
+    on = rig(given, ALL, lambda registrar: registrar.register(PrePredicate(fail)))
+    on.scheduler._bounds = replace(on.scheduler._bounds, contains_faults=True)
+    cycle(on)
+    assert on.cluster.jobs["default/hog"].release_reason
+    fails[0] = True
+    return on
+
+
+def test_no_room_is_kept_for_a_gang_that_fits_nowhere_while_it_is_paused() -> None:
+    on = a_gang_over_which_a_plugin_fails([False])
+    paused = cycle(on, *a_cluster().node("small", cpu=1).changes())
+    assert "ZeroDivisionError" in paused.waiting["hog-0"]
+
+    admitted = cycle(on, *a_cluster().group("g", phase="Pending", **needs(12)).changes())
+
+    assert phase_of(admitted, "g") == "Inqueue"
+    assert on.cluster.jobs["default/hog"].release_reason
+    assert "ReservationReleased" not in [reason for _, reason, _ in (*events(paused), *events(admitted))]
+
+
+def test_a_paused_gang_is_judged_again_after_its_pause() -> None:
+    fails = [False]
+    on = a_gang_over_which_a_plugin_fails(fails)
+    busy = a_cluster().node("fits", cpu=8, labels=NOWHERE["nodeSelector"]).pod("other", on="fits", cpu=8)
+    cycle(on, *busy.changes())
+    assert on.cluster.jobs["default/hog"].release_reason
+    fails[0] = False
+    on.clock.time += 1
+
+    cycle(on)
+    assert on.cluster.jobs["default/hog"].release_reason == ""
+
+
 def test_room_is_kept_for_a_gang_that_waits_for_room_only() -> None:
     given = of_cpu(10).pod("runs", on="n0", cpu=9).group("large", phase="Inqueue", **needs(8))
     given.pod("large-0", "large", cpu=8).group("g", phase="Pending", **needs(1))
@@ -556,7 +599,7 @@ def test_room_is_kept_from_the_admission_on_and_not_from_one_that_a_status_state
     on = rig(given, text + "\nconfigurations:\n- name: enqueue\n  arguments: {reservationTimeout: 10m}")
 
     assert phases(cycle(on))["job"] == "Inqueue"
-    assert on.cluster.jobs["default/job"].released == ""
+    assert on.cluster.jobs["default/job"].release_reason == ""
     on.clock.time += 600
     cycle(on)
-    assert "admitted more than 600s ago" in on.cluster.jobs["default/job"].released
+    assert "admitted more than 600s ago" in on.cluster.jobs["default/job"].release_reason

@@ -462,7 +462,7 @@ def test_cost_follows_changes(jobs: int) -> None:
 
     session = Session(on.cluster, on.scheduler.profile.configuration, on.scheduler.engine, on.scheduler._accounts,
                       on.recorder.execute)  # fmt: skip
-    assert Retry.of(session).worth_a_look(session) == []
+    assert Retry.of(session).jobs_to_try(session) == []
     cycle(on, *puts(a_namespace("away", team="ml"), a_queue_for("q", "team=ml", weight=2)))
     cycle(on, *a_cluster().node("n2").changes())
     cycle(on, *puts(a_namespace("other", team="none")))

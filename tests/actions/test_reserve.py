@@ -18,9 +18,9 @@ from actions.reserve.durations import end_of
 from actions.reserve.trust import Trust
 from tests.actions.rigs import conf, cycle, echo, events, finished, rig
 from volsched.model import api
+from volsched.model.held_nodes import RESERVED, condition_of, stated_reservation_in
 from volsched.model.plan import WriteGroupStatus
 from volsched.model.pods.task import TaskInfo
-from volsched.model.reservation import RESERVED, condition_of, stated_reservation_in
 from volsched.registry import load_profile
 from volsched.replay.jobs import ReplayJob, Role
 from volsched.replay.records import JobRecord

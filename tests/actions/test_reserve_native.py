@@ -9,8 +9,8 @@ import pytest
 from tests.actions.rigs import conf, cycle, events, rig
 from volsched.model.api import native_groups as native
 from volsched.model.changes import Change, KindServed
+from volsched.model.held_nodes import RESERVED, StatedReservation, stated_reservation_of
 from volsched.model.plan import WriteNativeStatus
-from volsched.model.reservation import RESERVED, StatedReservation, stated_reservation_of
 from volsched.testing.builders import (
     ClusterBuilder,
     CycleDecision,

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.actions.rigs import Tries, conf, cycle, rig
-from volsched.framework import released_reservations
+from volsched.framework import admission_reservations
 from volsched.framework.boundary import GIVE_WAY_SECONDS, TURN_SECONDS
 from volsched.testing.builders import ClusterBuilder, Rig, SteadyClock, a_cluster, a_group, a_pod
 
@@ -89,7 +89,7 @@ def test_a_session_without_time_for_all_jobs_judges_reservations_nevertheless(
     most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Among a crowd of which a session tries a few, a gang that can never start keeps no room from the next job."""
-    monkeypatch.setattr(released_reservations, "MOST_AFTER_END", most)
+    monkeypatch.setattr(admission_reservations, "MOST_AFTER_END", most)
     given = crowded().group("hog", "zone", minimum=9, phase="Inqueue", minResources={"cpu": "5"})
     for number in range(9):
         given.pod(f"hog-{number}", "hog", cpu=3)
@@ -100,7 +100,7 @@ def test_a_session_without_time_for_all_jobs_judges_reservations_nevertheless(
     sessions = [cycle(on) for _ in range(1 + MANY // most)]
 
     assert all(session.report.gave_way for session in sessions)
-    assert on.cluster.jobs["default/hog"].released
+    assert on.cluster.jobs["default/hog"].release_reason
 
 
 def test_a_session_gives_way_to_what_has_come_once_and_the_next_goes_on() -> None:

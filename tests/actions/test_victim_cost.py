@@ -134,7 +134,7 @@ def test_so_many_are_compared_and_the_others_come_behind_in_their_order() -> Non
     first = next(ordered)
 
     assert looked_at == ["a", "hopeless", "b"]
-    assert [plan.tried[0].name if plan.tried else "hopeless" for plan in (first, *ordered)] == [
+    assert [plan.ordered[0].name if plan.ordered else "hopeless" for plan in (first, *ordered)] == [
         "b",
         "a",
         "hopeless",

@@ -49,7 +49,7 @@ from tools.controlplane.objects import a_binding
 from tools.controlplane.stages import RUN_FOR
 from tools.prometheus import Prometheus, PrometheusError, find_programs
 from volsched.kube.watch.config_source import text_hash
-from volsched.model.reservation import EXPECTED_DURATION
+from volsched.model.held_nodes import EXPECTED_DURATION
 from volsched.registry import PLUGINS, load_profile
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures"]

@@ -12,7 +12,7 @@ from tests.cluster.control_plane import MakeNodes
 from tests.cluster.scheduling import GROUPS, QUICK_LEASE, Installed, eventually
 from tests.cluster.signals import ready
 from tools.controlplane.stages import RUN_FOR
-from volsched.model.reservation import EXPECTED_DURATION, RESERVED, StatedReservation, stated_reservation_in
+from volsched.model.held_nodes import EXPECTED_DURATION, RESERVED, StatedReservation, stated_reservation_in
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures"]
 

@@ -46,7 +46,7 @@ def job(tasks: str, minimum: int = 1, phase: str = INQUEUE) -> JobInfo:
     made.phase, made.spec = phase, JobProperties(has_group=True, min_available=minimum)
     for number, letter in enumerate(tasks):
         task = TaskInfo(str(number), "default", f"t{number}", PodTemplate(0))
-        made.admit(task)
+        made.add_member(task)
         task.status = LETTERS[letter]
         task.node = NODE if letter not in "po" else None
         made.recount(task, TaskStatus.PENDING)

@@ -38,7 +38,7 @@ def job(*tasks: TaskInfo, refusal: Verdict | None = None, minimum: int = 1, has_
     made.refusal = refusal
     for each in tasks:
         each.job = made
-        made.admit(each)
+        made.add_member(each)
     return made
 
 
@@ -128,7 +128,7 @@ def test_a_pod_that_comes_later_is_told_what_its_job_waits_for() -> None:
     told_of(waiting, reporter)
     late = task("late")
     late.job = waiting
-    waiting.admit(late)
+    waiting.add_member(late)
 
     assert told_of(waiting, reporter) == [condition("late", NOT_ADMITTED, "NotAdmitted"), event("late", NOT_ADMITTED)]
 
@@ -162,8 +162,8 @@ def test_a_pod_that_asks_for_something_else_is_told_again() -> None:
     reporter, pod = Reporter(Cluster()), task("a", NO_ROOM)
     waiting = job(pod)
     first = told_of(waiting, reporter)
-    waiting.dismiss(pod)
-    waiting.admit(task("a", NO_ROOM))
+    waiting.remove_member(pod)
+    waiting.add_member(task("a", NO_ROOM))
 
     assert told_of(waiting, reporter) == first
 
@@ -221,7 +221,7 @@ def test_the_events_of_a_large_gang_are_bounded_when_its_pods_come_one_by_one_to
     for number in range(100):
         late = task(f"j-{number}")
         late.job = waiting
-        waiting.admit(late)
+        waiting.add_member(late)
         told += told_of(waiting, reporter)
 
     assert events_in(told) == [f"j-{number}" for number in range(EVENTS_FOR_EACH_ROLE)]
@@ -238,7 +238,7 @@ def test_the_same_pods_of_a_large_gang_tell_new_words_and_others_when_those_are_
     assert events_in(told_of(waiting, reporter)) == first
 
     for each in pods[:5]:
-        waiting.dismiss(each)
+        waiting.remove_member(each)
     for each in pods:
         each.refusal = GANG
     assert events_in(told_of(waiting, reporter)) == [f"j-{number}" for number in range(5, 5 + EVENTS_FOR_EACH_ROLE)]

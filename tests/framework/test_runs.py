@@ -122,7 +122,7 @@ def in_one_step(stage: Stage, name: str = "gang-0") -> int:
     """Of how many tasks like this one it is tried to place them in one step."""
     task = stage.task(name)
     quota = stage.session.quota(stage.queue("q"), task)
-    return 0 if quota.refusal is not None else max(1, min(quota.most, stage.session.together(task)))
+    return 0 if quota.refusal is not None else max(1, min(quota.batch, stage.session.together(task)))
 
 
 # -- nodes ------------------------------------------------------------------------------------------------------------

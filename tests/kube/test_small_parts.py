@@ -170,15 +170,15 @@ def test_a_fence_is_open_until_its_time_is_over() -> None:
     assert not fence.is_open
     fence.prolong(110.0, 115.0)
     fence.check()
-    assert fence.admit(30.0) == 15.0
-    assert fence.admit(2.0) == 2.0
+    assert fence.start_write(30.0) == 15.0
+    assert fence.start_write(2.0) == 2.0
     clock.now = 109.0
-    assert fence.admit(30.0) == 6.0
+    assert fence.start_write(30.0) == 6.0
     clock.now = 110.0
     with pytest.raises(FenceError):
         fence.check()
     with pytest.raises(FenceError):
-        fence.admit(30.0)
+        fence.start_write(30.0)
 
 
 def test_a_fence_that_has_refused_stays_closed_though_the_lease_is_renewed_late() -> None:
@@ -194,7 +194,7 @@ def test_a_fence_that_has_refused_stays_closed_though_the_lease_is_renewed_late(
 
     clock.now = 122.0
     with pytest.raises(FenceError):
-        fence.admit(1.0)
+        fence.start_write(1.0)
     fence.prolong(132.0, 137.0)
 
     assert fence.has_refused
@@ -215,7 +215,7 @@ def test_a_fence_that_has_refused_before_its_process_led_opens() -> None:
 def test_a_closed_fence_stays_closed() -> None:
     fence = Fence.always_open()
     assert fence.is_open
-    assert fence.admit(30.0) == 30.0
+    assert fence.start_write(30.0) == 30.0
     fence.close()
     fence.prolong(math.inf, math.inf)
     assert not fence.is_open

@@ -45,6 +45,9 @@ def test_what_moved_into_the_properties_can_be_read_where_it_was(
         ("job.hollow", "job.superseded"),
         ("job.hopeless", "job.unplaceable"),
         ("job.fitting", "job.placed_in_last_try"),
+        ("job.released", "job.release_reason"),
+        ("queue.state", "queue.spec.reported_state"),
+        ("queue.spec.state", "queue.spec.reported_state"),
         ("cluster.node_ledger", "cluster.node_cache"),
         ("cluster.queue_ledger", "cluster.queue_cache"),
         ("cluster.devices.ledger", "cluster.devices.usage"),
@@ -59,7 +62,7 @@ def test_what_moved_into_the_properties_can_be_read_where_it_was(
     ],
 )
 def test_attributes_of_before_can_be_read_under_their_old_names(former: str, now: str) -> None:
-    known = SimpleNamespace(job=JOB, cluster=Cluster())
+    known = SimpleNamespace(job=JOB, queue=QUEUE, cluster=Cluster())
     with pytest.warns(DeprecationWarning, match=rf"\.{former.rpartition('.')[2]} ends with the next minor version"):
         found = attrgetter(former)(known)
 

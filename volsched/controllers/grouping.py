@@ -17,8 +17,8 @@ from volsched.controllers.owners import owner_reference
 from volsched.mirror.reading import LONGEST_NAME, PREEMPTABLE, as_name
 from volsched.model import api
 from volsched.model.errors import FieldError
+from volsched.model.held_nodes import EXPECTED_DURATION, RESERVE_AFTER
 from volsched.model.pods import requests
-from volsched.model.reservation import EXPECTED_DURATION, RESERVE_AFTER
 from volsched.model.values.quantity import QuantityText, format_amount
 from volsched.model.values.resources import Resources
 

@@ -271,7 +271,7 @@ def _queue(simulation: Simulation, subject: Subject) -> Explanation:
     if use is None:
         raise NotFoundError(_absent(subject, (f"/{name}" for name in simulation.mirror.cluster.queues)))
     jobs = tuple(job for job in waiting_jobs(simulation) if job.queue == subject.name)
-    state = use.queue.spec.state or "Open"
+    state = use.queue.spec.reported_state or "Open"
     count = f"{len(jobs)} job{'s wait' if len(jobs) != 1 else ' waits'}"
     sentence = f"Queue {subject.name} is {state}; {count if jobs else 'nobody waits'} in it."
     most = Counter((job.step, job.reason) for job in jobs).most_common(1)
@@ -336,7 +336,7 @@ def _gang(job: JobInfo) -> Gang | None:
 
 
 def _short(simulation: Simulation, found: AskedAbout, verdict: Verdict) -> tuple[Short, ...]:
-    """Yield the shortages: those of the verdict; for room on nodes, the total of each resource."""
+    """Return the shortages: those of the verdict; for room on nodes, the total of each resource."""
     told = [Short(verdict.scope.value, **item.human(), name=verdict.queue) for item in verdict.shortfalls]
     if told or verdict.step in _OF_QUOTA or not found.waiting:
         return tuple(told)

@@ -108,7 +108,7 @@ def queue_state(use: QueueUse, waiting_jobs: int, waiting_pods: int) -> QueueSta
     """Return what there is to show of a queue in which so many jobs and pods wait."""
     queue = use.queue
     return QueueState(
-        queue.name, queue.spec.parent, queue.spec.state or "Open", figures_of(use), waiting_jobs, waiting_pods
+        queue.name, queue.spec.parent, queue.spec.reported_state or "Open", figures_of(use), waiting_jobs, waiting_pods
     )
 
 

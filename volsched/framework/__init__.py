@@ -11,6 +11,7 @@ moved_modules(
         f"volsched.{before}": f"volsched.{now}"
         for before, now in {
             "framework.accounts.division": "quota.division",
+            "framework.accounts.gangs": "framework.eviction_units",
             "framework.accounts.elastic": "quota.reclaim",
             "framework.accounts.holdings": "quota.report",
             "framework.accounts.past_use": "quota.past_use",
@@ -23,10 +24,12 @@ moved_modules(
             "framework.accounts.remedies": "quota.report",
             "framework.accounts.templates": "framework.templates",
             "framework.columns.columns": "framework.columns.tables",
+            "framework.dispatch.steps": "framework.dispatch.one_at_a_time",
             "framework.discretion": "framework.redaction",
             "framework.engine.engine": "framework.engine.fast",
             "framework.leaving": "framework.terminating",
             "framework.outcome.permission": "framework.outcome.refusals",
+            "framework.released_reservations": "framework.admission_reservations",
             "model.cards.offers": "model.cards.node_cards",
             "model.cards.stock": "model.cards.inventory",
             "model.native.api": "model.api.native_groups",
@@ -34,6 +37,7 @@ moved_modules(
             "model.nodes.ledger": "model.nodes.cache",
             "model.pods.rules": "model.pods.placement_rules",
             "model.queues.ledger": "model.queues.cache",
+            "model.reservation": "model.held_nodes",
         }.items()
     }
 )

@@ -102,8 +102,8 @@ class PausedJobs:
         """A job went well: begin with a short pause should it fail again."""
         self._pauses.pop(job.key, None)
 
-    def keep(self, jobs: Mapping[str, JobInfo]) -> None:
-        """Forget jobs that are no more."""
+    def forget_gone(self, jobs: Mapping[str, JobInfo]) -> None:
+        """Forget all jobs but these."""
         for key in [key for key in self._pauses if key not in jobs]:
             del self._pauses[key]
 
@@ -127,10 +127,10 @@ class Bounds:
     admissions: Admissions = field(default_factory=Admissions)
     news: Callable[[], bool] = lambda: False
 
-    def keep(self, jobs: Mapping[str, JobInfo]) -> None:
-        """Forget jobs that are no more."""
-        self.paused_jobs.keep(jobs)
-        self.admissions.keep(jobs)
+    def forget_gone(self, jobs: Mapping[str, JobInfo]) -> None:
+        """Forget all jobs but these."""
+        self.paused_jobs.forget_gone(jobs)
+        self.admissions.forget_gone(jobs)
 
     def wake_at(self, now: float) -> float | None:
         """Return when the next pause or admission ends (seconds since the epoch), or None if no time is known."""

@@ -108,7 +108,7 @@ class Registrar:
                 check_rule(option.name, rule)
             if rule.switch and not option.allows(rule.switch):
                 if isinstance(rule, Allocatable | Predicate):
-                    self.session.rules.steps.left_out.add(option.name)
+                    self.session.rules.one_at_a_time.left_out.add(option.name)
             elif isinstance(rule, Deserved):
                 self._register_deserved(rule)
             else:

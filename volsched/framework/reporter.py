@@ -37,7 +37,7 @@ _KEPT: Final = (
 """Reasons that conditions keep whatever the flag is: new nodes would not help these pods."""
 
 _PATIENT = (UNSCHEDULABLE, "QueueClosed")
-"""Reasons that only time changes. Their Events are no warnings (as in Volcano)."""
+"""Reasons of a job that is not admitted whose Events are no warnings (as in Volcano)."""
 
 
 def refusal_of(task: TaskInfo) -> Verdict | None:

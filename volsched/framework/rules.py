@@ -220,7 +220,7 @@ class Overused(Rule, frozen=True):
     fn: OverusedFn
 
 
-Quota: TypeAlias = tuple[HeadroomFn | None, AllocatableFn, RefusedFn | None]
+QuotaCallbacks: TypeAlias = tuple[HeadroomFn | None, AllocatableFn, RefusedFn | None]
 
 
 def _nobody(_queue: QueueInfo, _task: TaskInfo) -> None:
@@ -247,7 +247,7 @@ class Allocatable(Rule, frozen=True):
         if (self.refusal is None) is (self.headroom is None):
             raise SignatureError("Allocatable takes a refusal or a headroom, one of them")
 
-    def callback(self) -> Quota:
+    def callback(self) -> QuotaCallbacks:
         """Return both ways to ask, and the function to call after a refusal."""
         return self.headroom, self.refusal or _nobody, self.refused
 

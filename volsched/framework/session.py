@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from volsched.framework.boundary import Boundary, Bounds, SessionOverError, failed, too_expensive
-from volsched.framework.callbacks import NO_LIMIT, Headroom
+from volsched.framework.callbacks import UNLIMITED, Headroom
 from volsched.framework.config.configuration import Configuration
 from volsched.framework.dispatch.ruleset import Ruleset
 from volsched.framework.engine.fast import Engine
@@ -66,13 +66,6 @@ _ENDED = "; a session that has ended has no attributes: plugins keep data in an 
 
 FAILED_SCHEDULING = "FailedScheduling"
 """The reason of the Event on a pod that no node takes, as kube-scheduler's."""
-
-
-class Quota(NamedTuple):
-    """How many tasks a queue may take on in one step, and why none."""
-
-    most: int
-    refusal: Verdict | None = None
 
 
 T = TypeVar("T")
@@ -133,25 +126,27 @@ class Session(SessionQueries):
 
     # -- what queues take on ------------------------------------------------------------------------------------------
 
-    def quota(self, queue: QueueInfo, task: TaskInfo) -> Quota:
-        """Return how many tasks like this one the queue may take on in one step, and why not even this one.
+    def quota(self, queue: QueueInfo, task: TaskInfo) -> Headroom:
+        """Return the smallest headroom of all quotas for tasks like this one; its ``batch`` may be placed in one step.
 
         A refused task counts there no longer because its gate was lifted.
         """
         self._exclude_ungated((task,))
-        most, template = NO_LIMIT, task.template
+        smallest, template = UNLIMITED, task.template
         for headroom, refusal, refused in self.rules.quotas:
             if headroom is not None:
                 found = headroom(queue, template)
-                verdict, most = found.refusal, min(most, found.batch)
             else:
                 verdict = refusal(queue, task)
-            if verdict is not None:
+                found = UNLIMITED if verdict is None else Headroom(0, verdict)
+            if found.refusal is not None:
                 if refused is not None:
-                    refused(task, verdict)
+                    refused(task, found.refusal)
                 self._count_no_more()
-                return Quota(0, verdict)
-        return Quota(most)
+                return found
+            if found.batch < smallest.batch:
+                smallest = found
+        return smallest
 
     def allocatable_refusal(self, queue: QueueInfo, task: TaskInfo) -> Verdict | None:
         """Return why the queue may not take the task on."""
@@ -191,7 +186,7 @@ class Session(SessionQueries):
     def together(self, task: TaskInfo) -> int:
         """Return how many tasks equal to this one, of its job and template, may be placed in one step."""
         rules, job = self.rules, task.job
-        if self.nominations.held or self.on_placed is not None or job is None or rules.steps.places_singly(task):
+        if self.nominations.held or self.on_placed is not None or job is None or rules.one_at_a_time.applies_to(task):
             return 1
         return 1 if rules.is_ready(job) else job.lacking
 

@@ -49,7 +49,7 @@ class Placed(NamedTuple):
     refusal: Verdict | None = None
 
 
-class Step:
+class EqualTasks:
     """Equal tasks that are put on nodes in one step, where handlers hear of each of them before the next one.
 
     ``refusal`` is what a handler answered to the last task that it was told of; the step ends there.
@@ -131,19 +131,19 @@ class Statement:
         generation, start = cluster.clocks.requeue_generation, len(self.operations)
         before = first.status, first.node
         handlers = session.rules.hearing_in_steps(first.template) if len(tasks) > 1 else ()
-        step = Step(tasks, nodes, handlers) if handlers else None
-        count = cluster.allocate(tasks, nodes if step is None else step.nodes())
+        equal = EqualTasks(tasks, nodes, handlers) if handlers else None
+        count = cluster.allocate(tasks, nodes if equal is None else equal.nodes())
         placed = tasks if count == len(tasks) else tasks[:count]
         self.operations += [Operation("allocate", task, *before, generation) for task in placed]
         try:
             session.check_accounts()
-            if step is not None:
-                refusal = step.finish(count)
+            if equal is not None:
+                refusal = equal.finish(count)
             elif placed and len(tasks) == 1:
                 refusal = session.rules.notify_allocated(first)
         except BaseException:
-            if step is not None:
-                step.take_back()
+            if equal is not None:
+                equal.take_back()
             self._take_back(start)
             raise
         if refusal is not None:

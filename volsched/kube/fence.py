@@ -79,9 +79,9 @@ class Fence:
 
     def check(self) -> None:
         """Raise FenceError unless a write may begin now; for code that waits for something else before it writes."""
-        self.admit(math.inf)
+        self.start_write(math.inf)
 
-    def admit(self, seconds: float) -> float:
+    def start_write(self, seconds: float) -> float:
         """Return how many seconds a write may take that begins now: at most as asked, and over before a takeover.
 
         Raises FenceError if it may not begin now, and for ever after. Nothing may be awaited between this call and the

@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from volsched.mirror.binding_backoffs import BindingBackoffs
 from volsched.mirror.budgets import Budgets
 from volsched.mirror.events import MirrorEvents
 from volsched.mirror.groups import Groups
@@ -31,7 +32,6 @@ from volsched.mirror.problems import ReadingProblems
 from volsched.mirror.quarantine import Quarantine, identity_of, refused, stopped_by, unreadable
 from volsched.mirror.queues import Queues
 from volsched.mirror.results import Results
-from volsched.mirror.retries import Retries
 from volsched.mirror.settings import Arrival, MirrorSettings
 from volsched.mirror.templates import Templates
 from volsched.model import api
@@ -59,7 +59,7 @@ class Mirror:
         self.events = MirrorEvents()
         self.quarantine = Quarantine(self.events)
         self.templates = Templates(self.cluster, self.settings.pod_limits)
-        self.retries = Retries(self.cluster)
+        self.binding_backoffs = BindingBackoffs(self.cluster)
         self.memory_use = MemoryUse(self.settings.kept_bytes)
         self._annotations = AnnotationReader(self.settings.annotations)
         self._closed_nodes = ClosedNodes(self.cluster, self.quarantine)
@@ -79,14 +79,14 @@ class Mirror:
             groups,
             PodReader(settings, annotations, priorities, cluster.priority_classes, self.templates.intern),
             unknown_nodes,
-            self.retries,
+            self.binding_backoffs,
             self.events,
             problems,
         )
         queues = Queues(cluster, settings, problems, arrival, annotations)
         budgets = Budgets(cluster, problems)
         self._nodes = Nodes(cluster, problems, self._closed_nodes, unknown_nodes, annotations)
-        self._results = Results(cluster, groups, unknown_nodes, self.retries)
+        self._results = Results(cluster, groups, unknown_nodes, self.binding_backoffs)
         self._native = groups.native
         self.passers_by = groups.passers_by
         self._put: dict[type, Callable[[Any], None]] = {
@@ -132,7 +132,7 @@ class Mirror:
             "mirror.columns": lambda: len(cluster.columns),
             "mirror.templates": lambda: len(self.templates),
             "mirror.remembered": lambda: self.templates.remembered,
-            "mirror.retries": lambda: len(self.retries),
+            "mirror.retries": lambda: len(self.binding_backoffs),
             "mirror.events": lambda: len(self.events),
             "mirror.quarantine": lambda: len(self.quarantine),
             **self.memory_use.tables(),
@@ -234,15 +234,15 @@ class Mirror:
 
     def tick(self, now: float) -> None:
         """Let tasks whose back-off is over be tried again. ``now`` is in seconds since the epoch."""
-        self.retries.tick(now)
+        self.binding_backoffs.tick(now)
 
     def next_retry(self) -> float | None:
-        """Return when the next held task may be tried again, or None if none waits for a time."""
-        return self.retries.next()
+        """Return when the next held task may be tried again; None if none waits for a time."""
+        return self.binding_backoffs.next()
 
     def take_failed(self) -> list[TaskInfo]:
         """Return the tasks whose binding failed since this was last called and that wait again."""
-        return self.retries.take_failed()
+        return self.binding_backoffs.take_failed()
 
     # -- annotations --------------------------------------------------------------------------------------------------
 

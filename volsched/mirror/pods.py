@@ -7,13 +7,13 @@ from sys import intern
 from typing import Final, NamedTuple
 
 from volsched.mirror import reading
+from volsched.mirror.binding_backoffs import BindingBackoffs
 from volsched.mirror.events import MirrorEvents
 from volsched.mirror.groups import Groups
 from volsched.mirror.nodes import UnknownNodes
 from volsched.mirror.pod_reading import FINISHED, PodReader, PodReading
 from volsched.mirror.problems import ReadingProblems
 from volsched.mirror.rejections import rejection_of
-from volsched.mirror.retries import Retries
 from volsched.mirror.settings import Arrival, MirrorSettings
 from volsched.mirror.templates import Templates
 from volsched.model import api
@@ -49,7 +49,7 @@ class Pods:
     _groups: Groups
     _reader: PodReader
     _unknown_nodes: UnknownNodes
-    _retries: Retries
+    _binding_backoffs: BindingBackoffs
     _events: MirrorEvents
     _problems: ReadingProblems
 
@@ -166,7 +166,7 @@ class Pods:
             self._move(task, status, node)
         if task.job is not None and not (held and task.job.spec.has_group):
             self._groups.passers_by.pod_placed(task.job, held=held)
-        self._retries.pod_changed(task)
+        self._binding_backoffs.pod_changed(task)
 
     def _hear_of_gates(self, task: TaskInfo, before: PodProperties, found: PodReading) -> None:
         """Retry a pod whose gates or claims changed. An ungated one counts in its queue."""
@@ -258,7 +258,7 @@ class Pods:
         if task is None:
             return
         self._unknown_nodes.leave(uid)
-        self._retries.forget(uid)
+        self._binding_backoffs.forget(uid)
         job = task.job
         if task.spec.scheduling_group:
             self._groups.native.leave(task)

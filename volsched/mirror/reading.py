@@ -260,7 +260,7 @@ def queue_spec(queue: api.Queue, report: Report) -> QueueProperties:
         name=meta.name,
         uid=meta.uid,
         created=seconds(meta.creation_timestamp) or 0.0,
-        state=queue.status.state,
+        reported_state=queue.status.state,
         parent=spec.parent,
         weight=spec.weight,
         priority=spec.priority,

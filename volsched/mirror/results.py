@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from volsched.mirror.binding_backoffs import BindingBackoffs
 from volsched.mirror.groups import Groups
 from volsched.mirror.nodes import UnknownNodes
 from volsched.mirror.pods import ASSUMED
-from volsched.mirror.retries import Retries
 from volsched.model.changes import BindFailed, Bound, EvictFailed, GroupWriteFailed
 from volsched.model.cluster import Cluster
 from volsched.model.status import TaskStatus
@@ -15,11 +15,13 @@ from volsched.model.verdict import BINDER, ConditionReason, Scope, Step, Verdict
 class Results:
     """Takes in what the executor reports of its writes."""
 
-    def __init__(self, cluster: Cluster, groups: Groups, unknown_nodes: UnknownNodes, retries: Retries) -> None:
+    def __init__(
+        self, cluster: Cluster, groups: Groups, unknown_nodes: UnknownNodes, binding_backoffs: BindingBackoffs
+    ) -> None:
         self._cluster = cluster
         self._groups = groups
         self._unknown_nodes = unknown_nodes
-        self._retries = retries
+        self._binding_backoffs = binding_backoffs
 
     def take(self, change: Bound | BindFailed | EvictFailed | GroupWriteFailed) -> None:
         """Take one result in."""
@@ -51,7 +53,7 @@ class Results:
         message = f'binding to node "{change.node}" failed: {change.message}'
         shown_as = ConditionReason.SCHEDULER_ERROR
         task.refusal = Verdict(Step.PREDICATE, BINDER, Scope.POD, "FailedScheduling", message, shown_as=shown_as)
-        self._retries.back_off(task, change.retry_at)
+        self._binding_backoffs.back_off(task, change.retry_at)
 
     def _evict_failed(self, change: EvictFailed) -> None:
         task = self._cluster.tasks.get(change.uid)

@@ -142,7 +142,7 @@ class Cluster:
             self.node_cache.widen()
         self.tasks[task.uid] = task
         if task.job is not None:
-            task.job.admit(task)
+            task.job.add_member(task)
             self.queue_cache.members_changed(task.job)
             task.ungated = task.ungated and not task.job.blocked
         if task.ungated:
@@ -159,7 +159,7 @@ class Cluster:
         del self.tasks[task.uid]
         self.nominated.pop(task.uid, None)
         if task.job is not None:
-            task.job.dismiss(task)
+            task.job.remove_member(task)
             self.queue_cache.members_changed(task.job)
             task.job = None
 
@@ -266,11 +266,11 @@ class Cluster:
         ungated = task.ungated
         self.queue_cache.set_ungated(task, ungated=False)
         if task.job is not None:
-            task.job.dismiss(task)
+            task.job.remove_member(task)
             self.queue_cache.members_changed(task.job)
         task.job = job
         if job is not None:
-            job.admit(task)
+            job.add_member(task)
             self.queue_cache.members_changed(job)
         self.queue_cache.set_ungated(task, ungated=ungated)
         if status is not TaskStatus.PENDING or node is not None:

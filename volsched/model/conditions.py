@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from volsched.model.held_nodes import RESERVED
 from volsched.model.queues.kept_queue import QUEUE_KEPT
-from volsched.model.reservation import RESERVED
 
 RESERVATION_RELEASED: Final = "ReservationReleased"
 """The condition type, and the Event reason, of an admitted job without kept room."""

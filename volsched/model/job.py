@@ -99,21 +99,19 @@ class JobInfo:
 
     * ``allocated``: amounts of its placed tasks, by resource. Counts follow moves of tasks; ``counts`` is by status.
     * ``blocked``: why sessions skip it, empty if they do not: its namespace may not use its queue, or it is
-      ``unserved``.
-    A blocked job is never Inqueue, and counts only with what it holds.
+      ``unserved``. A blocked job is never Inqueue, and counts only with what it holds.
     * ``fault``: what is wrong with a native group, which is not placed then.
     * ``placements``: the number of domains in which a native group with a topology key was last tried.
     * ``reported``: the status last read or written; ``confirmed``: the API server has been seen to have it.
     * ``unschedulable_at``: the requeue generation of the last failed try (``actions/retry.py``);
-    ``unschedulable_with``: the jobs that wait for the same reason, itself among them.
+      ``unschedulable_with``: the jobs that wait for the same reason, itself among them.
     * ``placed_in_last_try``: uids of members that found a node when the gang was last tried and could not start.
     * ``shortage``: what the gang as a whole lacks, after a search for a placement of all members.
     * ``highest``: the highest priority among its pods, None if it must be computed.
     * ``admitted_at``: the time of admission by its status, in seconds since the epoch, else 0.
     * ``counted_minimum``: the part of its stated minimum that counts.
-    * ``released``: why no room is kept for the admitted job, empty if it is kept; ``unplaceable``: uids of waiting
-      members
-    that fit on no node, even an empty one.
+    * ``release_reason``: why no room is kept for the admitted job, empty if it is kept.
+    * ``unplaceable``: uids of waiting members that fit on no node, even an empty one.
     """
 
     __slots__ = (
@@ -138,7 +136,7 @@ class JobInfo:
         "queue",
         "ready_count",
         "refusal",
-        "released",
+        "release_reason",
         "reported",
         "shortage",
         "spec",
@@ -163,7 +161,7 @@ class JobInfo:
         self.blocked = ""
         self._counted: tuple[int, int, Resources, Resources] | None = None
         self.admitted_at = 0.0
-        self.released = ""
+        self.release_reason = ""
         self.unplaceable: frozenset[str] = frozenset()
         self.priority = 0
         self.created = 0.0
@@ -210,7 +208,7 @@ class JobInfo:
     @property
     def keeps_room(self) -> bool:
         """True if its queue counts what an admitted job still lacks of its minimum."""
-        if self.blocked or self.released:
+        if self.blocked or self.release_reason:
             return False
         return self.phase == INQUEUE or (self.phase == RUNNING and self.placed_count >= self.spec.min_available)
 
@@ -278,15 +276,15 @@ class JobInfo:
 
     # -- counting, called by the cluster only ---------------------------------------------------------------------
 
-    def admit(self, task: TaskInfo) -> None:
-        """Count a task that has just become a member. The job is worth another try."""
+    def add_member(self, task: TaskInfo) -> None:
+        """Count a task that has just become a member; the job is worth another try."""
         self.requeue()
         self.tasks[task.uid] = task
         self.highest = None
         self._count(task, task.status, 1)
 
-    def dismiss(self, task: TaskInfo) -> None:
-        """Stop counting a member. The job is worth another try."""
+    def remove_member(self, task: TaskInfo) -> None:
+        """Stop counting a member; the job is worth another try."""
         self.requeue()
         del self.tasks[task.uid]
         self.highest = None
@@ -439,6 +437,7 @@ class JobInfo:
                 "fitting": "placed_in_last_try",
                 "hollow": "superseded",
                 "hopeless": "unplaceable",
+                "released": "release_reason",
             },
         )
 

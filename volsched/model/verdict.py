@@ -1,4 +1,4 @@
-"""A refusal: one value from which Events, conditions, log lines and `pending` are made."""
+"""A refusal: one value from which Events, conditions, log lines and `pending` of `volsched simulate` are made."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from volsched.plugin import _on_first_use
 
 if TYPE_CHECKING:
-    from volsched.framework.accounts.gangs import departing as departing
     from volsched.framework.dispatch.combining import ElasticQuota as ElasticQuota
     from volsched.framework.dispatch.combining import Number as Number
+    from volsched.framework.eviction_units import departing as departing
     from volsched.framework.quota_report import CARD as CARD
     from volsched.framework.quota_report import NODE_QUOTA as NODE_QUOTA
     from volsched.framework.quota_report import QUOTA as QUOTA

@@ -19,9 +19,9 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
-from volsched.framework.accounts.gangs import departing
 from volsched.framework.deprecated_names import give_present_names
 from volsched.framework.dispatch.combining import Number
+from volsched.framework.eviction_units import departing
 from volsched.model.cluster import Cluster
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo

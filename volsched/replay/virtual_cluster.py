@@ -10,8 +10,8 @@ from volsched.controllers.grouping import quantities
 from volsched.mirror.reading import GROUP_NAME, ROLE
 from volsched.model import api
 from volsched.model.changes import Change
+from volsched.model.held_nodes import RESERVED, stated_reservation_in
 from volsched.model.plan import Bind, Evict, RecordEvent
-from volsched.model.reservation import RESERVED, stated_reservation_in
 from volsched.replay.jobs import EXPECTED_DURATION, ReplayJob, Role
 from volsched.simulation.api_server import STAMP, SimulatedApiServer, SimulationHistory
 from volsched.simulation.manifests import Inventory

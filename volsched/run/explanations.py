@@ -19,7 +19,7 @@ import structlog
 
 from volsched.diagnose.records import Explanation, document
 from volsched.diagnose.redaction import redacted
-from volsched.kube.turns import TooManyAskedError, Turns
+from volsched.kube.asker_turns import AskerTurns, TooManyAskedError
 
 HELP_SECONDS: Final = 5.0
 MOST_SECONDS: Final = 60.0
@@ -39,7 +39,7 @@ class Explanations:
 
     def __init__(self, snapshot: Callable[[], Awaitable[bytes]]) -> None:
         self._snapshot = snapshot
-        self._turns = Turns(AT_ONCE, 1, MOST_WAITING, MOST_IN_ALL)
+        self._turns = AskerTurns(AT_ONCE, 1, MOST_WAITING, MOST_IN_ALL)
 
     async def of(self, asker: str, kind: str, namespace: str, name: str) -> tuple[int, bytes]:
         """Return an HTTP status, and the JSON of the explanation or words. Raises ApiError."""

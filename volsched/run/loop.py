@@ -35,12 +35,13 @@ IDLE_SESSION_SECONDS: Final = 30.0
 """A session is run this often even if nothing has changed; a guard, not a need."""
 
 BUSY_BACKLOG: Final = 64
-BINDINGS_PER_SECOND: Final = 4000
-LONGEST_PAUSE_SECONDS: Final = 0.5
-"""The most waiting bindings with which a session begins: another one would only make the queue longer.
+"""The most waiting bindings with which a session begins: another one would only make the queue longer."""
 
-The wait is the time that a fast API server would need for them, within a limit.
-"""
+BINDINGS_PER_SECOND: Final = 4000
+"""The rate of a fast API server; with more waiting bindings the next session waits as long as this one would need."""
+
+LONGEST_WAIT_SECONDS: Final = 0.5
+"""The longest such wait."""
 
 ORPHAN_GRACE_SECONDS: Final = 2.0
 """The time that a pod may lack its PodGroup before that is reported: a controller may be about to make it."""
@@ -210,7 +211,7 @@ class SchedulingThread:
         """Until the next look: the period, or sooner when something is due at a known time."""
         backlog = self._backlog()
         if backlog > BUSY_BACKLOG:
-            self._stopping.wait(min(LONGEST_PAUSE_SECONDS, backlog / BINDINGS_PER_SECOND))
+            self._stopping.wait(min(LONGEST_WAIT_SECONDS, backlog / BINDINGS_PER_SECOND))
         due = self._due_at()
         if due is None:
             return self._settings.period
@@ -322,7 +323,7 @@ def describe(cluster: Cluster) -> dict[str, Any]:
             for job in cluster.jobs.values()
         },
         "queues": {
-            queue.name: {"state": queue.spec.state, "allocated": dict(queue.allocated)}
+            queue.name: {"state": queue.spec.reported_state, "allocated": dict(queue.allocated)}
             for queue in cluster.queues.values()
         },
     }

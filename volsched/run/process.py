@@ -3,12 +3,12 @@
 How a process ends:
 
 * SIGTERM or SIGINT: in good order, the lease is given back, all of it within `END_SECONDS`; status 0.
-* The lease is lost or could not be renewed in time: nothing more is written; a plain message; status 1.
+* The lease is lost or could not be renewed in time: no further write begins; a plain message; status 1.
 * A task of the program dies, or ends although it should not: a message that names it; status 1.
 * The configuration, a flag or an address is wrong at the start: status 2.
 * Anything unforeseen: status 1.
 * The API server's store was put back to an earlier state: all known objects may be wrong. Everything starts again
-inside the same process, as after a restart.
+  inside the same process, as after a restart.
 """
 
 from __future__ import annotations

@@ -196,7 +196,7 @@ def _queues(simulation: Simulation) -> Json:
             admitted[above].update(amounts[queue.name].inqueue)
     return {
         name: {
-            "state": queue.spec.state or "Open",
+            "state": queue.spec.reported_state or "Open",
             "allocated": Resources(allocated[name]).human(),
             "inqueue": Resources(admitted[name]).human(),
             "capability": {r: format_amount(r, amount) for r, amount in sorted(amounts[name].capability.items())},

@@ -20,8 +20,8 @@ import msgspec
 from volsched.diagnose import snapshot
 from volsched.diagnose.cluster_snapshot import ClusterSnapshot
 from volsched.diagnose.records import Difference, Explanation
+from volsched.kube.asker_turns import AskerTurns, TooManyAskedError
 from volsched.kube.tasks import Tasks
-from volsched.kube.turns import TooManyAskedError, Turns
 from volsched.model.values.bounded import Bounded
 from volsched.ui.changes import changed
 from volsched.ui.source import PictureSource
@@ -50,7 +50,7 @@ class ClusterQuestions:
 
     def __init__(self, source: PictureSource) -> None:
         self._source = source
-        self._turns = Turns(AT_ONCE, 1, MOST_WAITING, MOST_IN_ALL)
+        self._turns = AskerTurns(AT_ONCE, 1, MOST_WAITING, MOST_IN_ALL)
         self._work = Tasks()
         self._answers: Bounded[tuple[object, ...], asyncio.Task[bytes | None]] = Bounded(MOST_KEPT)
         self._askers: Counter[asyncio.Task[bytes | None]] = Counter()

@@ -13,8 +13,8 @@ from volsched.controllers.grouping import GROUP_MIN_MEMBER, min_member_in
 from volsched.framework.validation import INVALID, NOT_SUPPORTED, WORKLOADS, Faults, pods_in, warning
 from volsched.mirror.reading import PREEMPTABLE, TASK_PRIORITY, task_priority_in, truth_in
 from volsched.model import api
+from volsched.model.held_nodes import EXPECTED_DURATION, RESERVE_AFTER
 from volsched.model.pods import workload
-from volsched.model.reservation import EXPECTED_DURATION, RESERVE_AFTER
 from volsched.model.values.duration import seconds_of
 from volsched.model.waiting_time import WAITING_TIME, WAITING_TIMES
 from volsched.validation.volcano_keys import unread_keys

@@ -77,7 +77,7 @@ class ClaimRules:
         if found is None and self._binding is not None:
             found = self._binding.refuse(task, node)
         if found is None and self._has_zones:
-            found = zones.admits(self._zones(task), node)
+            found = zones.refusal(self._zones(task), node)
         return found
 
     def admit_rows(self, task: TaskInfo, nodes: NodeTable) -> Mask:
@@ -93,7 +93,7 @@ class ClaimRules:
         if demanded:
             known = nodes.columns.cluster.rows
             for place in np.flatnonzero(mask):
-                mask[place] = zones.admits(demanded, known[nodes.rows[place]]) is None
+                mask[place] = zones.refusal(demanded, known[nodes.rows[place]]) is None
         return mask
 
     def _in_use(self, task: TaskInfo) -> bool:

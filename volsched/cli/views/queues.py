@@ -104,7 +104,7 @@ def _card(use: CardUse) -> Json:
 def _queue(use: QueueUse) -> Json:
     others = {name: _dimension(name, dimension) for name, dimension in use.others.items()}
     return {
-        "state": use.queue.spec.state or "Open",
+        "state": use.queue.spec.reported_state or "Open",
         "parent": use.queue.spec.parent,
         CPU: _dimension(CPU, use.cpu),
         MEMORY: _dimension(MEMORY, use.memory),
@@ -168,7 +168,7 @@ def page(seen: Look, name: str, problems: Sequence[str], width: int) -> str:
     use = seen.usage.queues[name]
     head = [
         f"Name:    {name}",
-        f"State:   {use.queue.spec.state or 'Open'}",
+        f"State:   {use.queue.spec.reported_state or 'Open'}",
         f"Parent:  {use.queue.spec.parent or _NONE}",
     ]
     parts = [
@@ -205,7 +205,7 @@ def _queue_rows(usage: Usage) -> Iterator[Row]:
     figures = _figures(usage.queues.values())
     yield "QUEUE", "STATE", "RESOURCE", *map(str.upper, figures)
     for name, use in usage.queues.items():
-        state = use.queue.spec.state or "Open"
+        state = use.queue.spec.reported_state or "Open"
         rows = list(_lines(use, figures)) or [(_NONE,) * (1 + len(figures))]
         yield from ((name, state, *row) for row in rows)
 

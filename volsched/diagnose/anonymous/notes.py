@@ -15,7 +15,7 @@ from volsched.controllers import grouping, jobs
 from volsched.controllers.queues import CLOSED_BY_PARENT
 from volsched.diagnose.anonymous.names import Names
 from volsched.mirror.reading import GROUP_NAME, MIRROR, PREEMPTABLE, ROLE, TASK_PRIORITY
-from volsched.model import reservation
+from volsched.model import held_nodes
 from volsched.model.annotations import EVERY
 from volsched.model.dra.announced import ANNOTATION as ANNOUNCED
 from volsched.model.dra.announced import announced_by
@@ -165,9 +165,7 @@ NOTES: Final[Mapping[str, Note]] = {
     **dict.fromkeys((PREEMPTABLE, EXTENDED_CLAIM, DEFAULT_CLASS, BIND_COMPLETED), _truth),
     **dict.fromkeys((MIRROR, CLOSED_BY_PARENT), _presence),
     **dict.fromkeys((grouping.TOPOLOGY_MODE, NUMA_POLICY), _word),
-    **dict.fromkeys(
-        (reservation.EXPECTED_DURATION, reservation.DEFAULT_DURATION, reservation.RESERVE_AFTER), _duration
-    ),
+    **dict.fromkeys((held_nodes.EXPECTED_DURATION, held_nodes.DEFAULT_DURATION, held_nodes.RESERVE_AFTER), _duration),
     **dict.fromkeys((*WAITING_TIMES, "volcano.sh/cooldown-time"), _duration),
     **dict.fromkeys(("volcano.sh/jdb-min-available", "volcano.sh/jdb-max-unavailable"), _only(_AMOUNT)),
     ALLOWED_NAMESPACES: _namespaces,
@@ -196,13 +194,13 @@ def note(names: Names, key: str, text: str) -> tuple[str, str] | None:
 
 def message(names: Names, condition: PodGroupCondition) -> str:
     """Return the message of a condition from which something is read again; empty for all others."""
-    is_reserved = condition.type == reservation.RESERVED
-    if is_reserved and reservation.pause_in(condition.message) is not None:
+    is_reserved = condition.type == held_nodes.RESERVED
+    if is_reserved and held_nodes.pause_in(condition.message) is not None:
         return condition.message
-    promise = reservation.stated_reservation_in(condition.message) if is_reserved else None
+    promise = held_nodes.stated_reservation_in(condition.message) if is_reserved else None
     if promise is not None:
         nodes = [names.name(node) for node in promise.nodes]
-        return reservation.condition_of(promise.at, promise.start, nodes).message
+        return held_nodes.condition_of(promise.at, promise.start, nodes).message
     lost = lost_pods_in(condition)
     if lost:
         return lost_pods_condition(

@@ -70,7 +70,7 @@ class Admissions:
                 self._ended[first] = job.spec.group_uid, now
                 yield job
 
-    def keep(self, jobs: Mapping[str, JobInfo]) -> None:
+    def forget_gone(self, jobs: Mapping[str, JobInfo]) -> None:
         """Forget what is no more."""
         for key in [key for key in self._ended if key not in jobs]:
             del self._ended[key]

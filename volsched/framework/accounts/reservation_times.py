@@ -64,8 +64,8 @@ class ReservationTimes:
             heapq.heappop(self._order)
         return self._order[0][0] + self.timeout if self._order else None
 
-    def keep(self, jobs: Mapping[str, JobInfo]) -> None:
-        """Forget jobs that are no more."""
+    def forget_gone(self, jobs: Mapping[str, JobInfo]) -> None:
+        """Forget all jobs but these."""
         if len(self._since) > len(jobs):
             self._since = {key: since for key, since in self._since.items() if key in jobs}
 

@@ -9,13 +9,13 @@ from fractions import Fraction
 from functools import cmp_to_key
 from typing import TYPE_CHECKING, Any
 
-from volsched.framework.accounts.gangs import unit_of
 from volsched.framework.answers import is_protected
 from volsched.framework.callbacks import HeadroomFn, JobKeyFn, TaskEvents
 from volsched.framework.dispatch import combining as dispatch
 from volsched.framework.dispatch.combining import ElasticQuotas
+from volsched.framework.dispatch.one_at_a_time import OneAtATime
 from volsched.framework.dispatch.ordering import Heap, TreeHeap, in_order, job_key, queue_key, reverse
-from volsched.framework.dispatch.steps import Steps
+from volsched.framework.eviction_units import unit_of
 from volsched.framework.rules import (
     Allocatable,
     BatchNodeOrder,
@@ -37,7 +37,7 @@ from volsched.framework.rules import (
     PrePredicate,
     Protected,
     QueueOrder,
-    Quota,
+    QuotaCallbacks,
     Reclaimable,
     Rule,
     TaskOrder,
@@ -58,19 +58,19 @@ from volsched.model.verdict import Verdict
 class Ruleset:
     """Rules by kind, in the order of registration.
 
-    ``of`` has the callbacks of each kind, with the tier or the plugin where that counts. ``steps`` decides which equal
-    tasks are placed in one step.
+    ``of`` has the callbacks of each kind, with the tier or the plugin where that counts. ``one_at_a_time`` decides
+    whether equal tasks may be placed in one step.
     """
 
     def __init__(self, cluster: Cluster) -> None:
         self.of: defaultdict[type[Rule], list[Any]] = defaultdict(list)
         self.nodes = NodeCallbacks(self.of[Predicate], self.of[NodeOrder], self.of[BatchNodeOrder], self.of[BestNode])
         self.elastic = ElasticQuotas()
-        self.quotas: list[Quota] = self.of[Allocatable]
+        self.quotas: list[QuotaCallbacks] = self.of[Allocatable]
         self.headrooms: list[HeadroomFn] = []
-        self._limits: list[Quota] = []
+        self._limits: list[QuotaCallbacks] = []
         self._limit_headrooms: list[HeadroomFn] = []
-        self.steps = Steps()
+        self.one_at_a_time = OneAtATime()
         self._cluster = cluster
         self._ready = self.of[JobReady]
         self._tree_orders: list[QueueOrder] = []
@@ -84,7 +84,7 @@ class Ruleset:
         """Take a rule in."""
         kind, called = type(rule), rule.callback()
         self.of[kind].append((tier, called) if rule.is_tiered else (plugin, called) if rule.is_named else called)
-        self.steps.rules.append((rule, plugin))
+        self.one_at_a_time.rules.append((rule, plugin))
         if isinstance(rule, QueueOrder) and rule.way is not None:
             self._tree_orders.append(rule)
         elif isinstance(rule, EventHandler):
@@ -165,7 +165,7 @@ class Ruleset:
                 return self._compare_victim_queues(task.job, mine, theirs)
             return reverse(self.job_key(mine), self.job_key(theirs))
 
-        return _idle_first(sorted(victims, key=cmp_to_key(compare)))
+        return _not_running_first(sorted(victims, key=cmp_to_key(compare)))
 
     def _compare_victim_queues(self, job: JobInfo, mine: JobInfo, theirs: JobInfo) -> int:
         queues = self._cluster.queues
@@ -316,8 +316,8 @@ class Ruleset:
             handler.deallocate(task)
 
 
-def _idle_first(victims: list[TaskInfo]) -> list[TaskInfo]:
-    """Move pending victims before the first running one of the same importance: they lose no work."""
+def _not_running_first(victims: list[TaskInfo]) -> list[TaskInfo]:
+    """Move victims that do not run yet before the first running one of the same importance: they lose no work."""
     waiting: dict[tuple[int, int], list[TaskInfo]] = {}
     for victim in victims:
         if victim.status is not TaskStatus.RUNNING:

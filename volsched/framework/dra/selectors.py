@@ -102,7 +102,7 @@ class Selectors:
         self._clock, self._sharing, self._spent = clock, max(1, len(self._spent)), {}
 
     def ask_for(self, namespace: str) -> None:
-        """Return whose pods are looked at from now on: its share of the time is used."""
+        """Note the namespace whose pods are looked at from now on: its share of the time is used."""
         self._namespace = namespace
 
     @property

@@ -2,7 +2,7 @@
 
 Types, reasons and messages are kube-scheduler's, since controllers and ``kubectl get`` read them. The condition goes to
 True once and never back. A group that lacks members reports nothing, so that autoscalers make no nodes for it. *Ours*:
-the condition ``Reserved`` (``volsched.model.reservation``).
+the condition ``Reserved`` (``volsched.model.held_nodes``).
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from yarl import URL
 
 from volsched import __version__
 from volsched.kube.client.credentials import Credentials, Source, Tls
-from volsched.kube.client.wire import Admit, Answer, Wire, WireError
+from volsched.kube.client.wire import Answer, StartWrite, Wire, WireError
 from volsched.kube.errors import OVERLOADED, TOO_LARGE, ApiError, CredentialsError
 from volsched.kube.fence import Fence
 from volsched.kube.histogram import Histogram
@@ -90,7 +90,7 @@ class _Call:
     within: float
     resource: str
     verb: str
-    admit: Admit | None
+    start_write: StartWrite | None
 
 
 class Api:
@@ -162,8 +162,8 @@ class Api:
         it is closed.
         """
         await self._limiter.take()
-        admit = fence.admit if fence is not None else None
-        call = _Call(method, path, body, content_type, within, resource, verb or _VERBS[method], admit)
+        start_write = fence.start_write if fence is not None else None
+        call = _Call(method, path, body, content_type, within, resource, verb or _VERBS[method], start_write)
         try:
             return await self._counted(call)
         except ApiError as error:
@@ -224,7 +224,9 @@ class Api:
     async def _by_wire(self, call: _Call, wire: Wire) -> Answer:
         content = f"Content-Type: {call.content_type}\r\n" if call.body is not None else ""
         try:
-            return await wire.request(call.method, call.path, self._head + content, call.body, call.within, call.admit)
+            return await wire.request(
+                call.method, call.path, self._head + content, call.body, call.within, call.start_write
+            )
         except WireError as error:
             self._note(error)
             raise _of_wire(error) from error
@@ -236,7 +238,7 @@ class Api:
 
     async def _by_aiohttp(self, call: _Call) -> Answer:
         """Send a request through the proxy that is configured."""
-        within = call.admit(call.within) if call.admit is not None else call.within
+        within = call.start_write(call.within) if call.start_write is not None else call.within
         headers = self._headers()
         if call.body is not None:
             headers["Content-Type"] = call.content_type
@@ -250,7 +252,7 @@ class Api:
                 proxy=self._credentials.proxy,
                 server_hostname=self._credentials.server_name,
                 allow_redirects=False,
-                trace_request_ctx=call.admit,
+                trace_request_ctx=call.start_write,
             ) as response:
                 return _answer_of(response, await response.read())
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
@@ -362,10 +364,10 @@ async def _close(sessions: Mapping[Pool, aiohttp.ClientSession], wires: Mapping[
 
 
 async def _ask_the_fence(_: aiohttp.ClientSession, context: Any, __: object) -> None:
-    """Ask the fence whether a write may go, now that there is a connection. Its error ends the request."""
-    admit: Admit | None = context.trace_request_ctx
-    if admit is not None:
-        admit(0.0)
+    """Ask the fence whether a write may go, now that there is a connection; its error ends the request."""
+    start_write: StartWrite | None = context.trace_request_ctx
+    if start_write is not None:
+        start_write(0.0)
 
 
 def _session(context: ssl.SSLContext, limit: int) -> aiohttp.ClientSession:

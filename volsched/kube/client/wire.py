@@ -37,7 +37,7 @@ _NO_BODY: Final = frozenset({204, 304})
 
 P = TypeVar("P", bound=asyncio.Protocol)
 
-Admit: TypeAlias = Callable[[float], float]
+StartWrite: TypeAlias = Callable[[float], float]
 
 
 class WireError(Exception):
@@ -451,18 +451,26 @@ class Wire:
         self._queue: deque[asyncio.Future[None]] = deque()
 
     async def request(
-        self, method: str, path: str, headers: str, body: bytes | None, within: float, admit: Admit | None = None
+        self,
+        method: str,
+        path: str,
+        headers: str,
+        body: bytes | None,
+        within: float,
+        start_write: StartWrite | None = None,
     ) -> Answer:
         """Send one request and return its answer. Raises WireError. `headers` are whole lines.
 
-        `admit` is asked once there is a connection, right before the request goes: it returns how many of the seconds
-        that are left it may take, or raises.
+        `start_write` is asked once there is a connection, right before the request goes: it returns how many of the
+        seconds that are left it may take, or raises.
         """
         deadline = time.monotonic() + within
         connection = await self._acquire(deadline)
         try:
             left = max(0.001, deadline - time.monotonic())
-            return await connection.exchange(self._bytes(method, path, headers, body), admit(left) if admit else left)
+            return await connection.exchange(
+                self._bytes(method, path, headers, body), start_write(left) if start_write else left
+            )
         finally:
             if connection.is_open:
                 self._free.append(connection)

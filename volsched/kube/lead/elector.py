@@ -8,8 +8,8 @@ The rules, each of which some client library breaks:
 * Every request ends within that deadline.
 * An update names the version that it is based on, so two candidates cannot both win.
 * A leader that stops gives the lease back.
-* A leader writes nothing more and ends its process if it loses the lease, if it was stopped for as long as the lease
-lasts, or if a write was refused because it renewed late.
+* A leader begins no further write and ends its process if it loses the lease, if it was stopped for as long as the
+  lease lasts, or if a write was refused because it renewed late. A request that was sent may still be applied later.
 
 The elector is one class: each rule reads the record and the times that the others write.
 """
@@ -172,7 +172,7 @@ class Elector:
     # -- one step -------------------------------------------------------------------------------------------------
 
     def _too_late(self) -> str:
-        """Raise if another may have taken over, as after this process was stopped: then it writes nothing more.
+        """Return why leading is over if another may have taken over, as after this process was stopped; else empty.
 
         The same holds after a refused write: that is dropped, and a late renewal does not bring it back.
         """

@@ -13,10 +13,10 @@ from typing import Final
 
 import structlog
 
+from volsched.kube.asker_turns import AskerTurns, TooManyAskedError
 from volsched.kube.client.rest import Api
 from volsched.kube.errors import ApiError
 from volsched.kube.serve.reviews import may, whose
-from volsched.kube.turns import TooManyAskedError, Turns
 from volsched.kube.write.throttle import TokenBucket
 from volsched.model.values.bounded import Bounded
 
@@ -72,7 +72,7 @@ class ReaderAccess:
     def __init__(self, api: Api) -> None:
         self._api = api
         self._rates = ReviewRates()
-        self._turns = Turns(REVIEWS_UNDER_WAY, 2, REVIEWS_AT_ONCE, MOST_REVIEWS_WAITING)
+        self._turns = AskerTurns(REVIEWS_UNDER_WAY, 2, REVIEWS_AT_ONCE, MOST_REVIEWS_WAITING)
         self._names: Bounded[bytes, str] = Bounded(MOST_KEPT)
         self._known: Bounded[tuple[bytes, str], tuple[float, AccessRefusal | None]] = Bounded(MOST_KEPT)
 

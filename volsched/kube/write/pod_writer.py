@@ -75,7 +75,7 @@ class PrebindError(Exception):
 
 
 @dataclass(slots=True, eq=False)
-class _WriteJob:
+class _PodWrite:
     """A write on its way: its start, its tries, and whether it may have happened already.
 
     ``refused_for`` is the last reported reason of a write that is refused and tried again.
@@ -120,11 +120,11 @@ class PodWriter:
         self._under_way = under_way
         self._prebinder = prebinder
         self._limit = in_flight
-        self._queue: InTurns[_WriteJob] = InTurns()
+        self._queue: InTurns[_PodWrite] = InTurns()
         self._workers = Tasks()
         self._preparing = Tasks()
-        self._refused_gates: dict[_WriteJob, asyncio.TimerHandle] = {}
-        self._delayed: dict[_WriteJob, asyncio.TimerHandle] = {}
+        self._refused_gates: dict[_PodWrite, asyncio.TimerHandle] = {}
+        self._delayed: dict[_PodWrite, asyncio.TimerHandle] = {}
         self._throttle = Throttle()
         self._stopped = False
         self._refusals: Bounded[str, Backoff] = Bounded(REMEMBERED)
@@ -164,7 +164,7 @@ class PodWriter:
 
     def add(self, step: Write) -> None:
         """Take a step over."""
-        self._enqueue(_WriteJob(step, Backoff(FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS)))
+        self._queue_up(_PodWrite(step, Backoff(FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS)))
 
     def forget_pod(self, uid: str) -> None:
         """Forget how often a pod was refused."""
@@ -190,11 +190,11 @@ class PodWriter:
 
     # -- flow -----------------------------------------------------------------------------------------------------
 
-    def _enqueue(self, job: _WriteJob) -> None:
+    def _queue_up(self, write: _PodWrite) -> None:
         if self._stopped:
             self.dropped += 1
             return
-        self._queue.put(job.step.namespace, job)
+        self._queue.put(write.step.namespace, write)
         self._fill()
 
     def _fill(self) -> None:
@@ -205,54 +205,54 @@ class PodWriter:
         if self._queue and len(self._workers) < self._limit and not self._stopped:
             self._workers.start(self._work(), "write of pods").add_done_callback(lambda _: self._fill())
 
-    def _enqueue_later(self, job: _WriteJob, seconds: float) -> None:
+    def _queue_up_later(self, write: _PodWrite, seconds: float) -> None:
         def enqueue() -> None:
-            del self._delayed[job]
-            self._enqueue(job)
+            del self._delayed[write]
+            self._queue_up(write)
 
-        self._delayed[job] = asyncio.get_running_loop().call_later(seconds, enqueue)
+        self._delayed[write] = asyncio.get_running_loop().call_later(seconds, enqueue)
 
     async def _work(self) -> None:
         while self._queue:
             if self._throttle.pause:
                 await asyncio.sleep(self._throttle.pause)
                 continue
-            job = self._queue.take()
+            write = self._queue.take()
             try:
-                await self._carry_out(job)
+                await self._carry_out(write)
             except FenceError:
                 self.dropped += 1
             except Exception:
-                _log.exception("a write failed in an unforeseen way", pod=f"{job.step.namespace}/{job.step.name}")
-                self._give_up(job, "internal error, see the scheduler's log")
+                _log.exception("a write failed in an unforeseen way", pod=f"{write.step.namespace}/{write.step.name}")
+                self._give_up(write, "internal error, see the scheduler's log")
 
-    async def _carry_out(self, job: _WriteJob) -> None:
-        match job.step:
+    async def _carry_out(self, write: _PodWrite) -> None:
+        match write.step:
             case Bind():
-                await self._bind(job, job.step)
+                await self._bind(write, write.step)
             case Evict():
-                await self._evict(job, job.step)
+                await self._evict(write, write.step)
             case LiftGate():
-                await self._lift_gate(job, job.step)
+                await self._lift_gate(write, write.step)
 
-    def _retry(self, job: _WriteJob, error: ApiError) -> None:
+    def _retry(self, write: _PodWrite, error: ApiError) -> None:
         """Try again later: after what the server asked for, or a little longer each time."""
         wait = self._throttle.refused(error) if error.status == 429 else error.retry_after or 0.0
         if error.is_overload:
-            self._enqueue_later(job, wait)
+            self._queue_up_later(write, wait)
             return
-        job.attempts += 1
-        self._enqueue_later(job, max(job.backoff.next(), wait))
+        write.attempts += 1
+        self._queue_up_later(write, max(write.backoff.next(), wait))
 
-    def _give_up(self, job: _WriteJob, message: str) -> None:
-        """Report a failed write to the scheduler. A pod comes back after its own back-off."""
-        step = job.step
+    def _give_up(self, write: _PodWrite, message: str) -> None:
+        """Report a failed write to the scheduler; a pod comes back after its own back-off."""
+        step = write.step
         if isinstance(step, Evict):
             self.evictions_refused += 1
             self._report(EvictFailed(step.uid, message))
             return
         if isinstance(step, LiftGate):
-            self._gate_stays(job, step, message)
+            self._gate_stays(write, step, message)
             return
         backoff = self._refusals.setdefault(step.uid, Backoff(FIRST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS))
         self._failed(step, message, time.time() + backoff.next())
@@ -276,12 +276,12 @@ class PodWriter:
 
     # -- bind -----------------------------------------------------------------------------------------------------
 
-    async def _bind(self, job: _WriteJob, step: Bind) -> None:
-        if job.in_doubt:
-            await self._look(job, step, "")
+    async def _bind(self, write: _PodWrite, step: Bind) -> None:
+        if write.in_doubt:
+            await self._look(write, step, "")
             return
-        if self._prebinder is not None and not job.prepared and self._prebinder.is_needed(step):
-            self._prepare(job, step, self._prebinder)
+        if self._prebinder is not None and not write.prepared and self._prebinder.is_needed(step):
+            self._prepare(write, step, self._prebinder)
             return
         if (other := self._under_way(step.uid)) is not None:
             await other
@@ -291,11 +291,11 @@ class PodWriter:
         try:
             await self._write("POST", _pod_path(step, "/binding"), "pods/binding", binding_body(step))
         except ApiError as error:
-            await self._judge(job, step, error)
+            await self._judge(write, step, error)
         else:
-            self._succeeded(job, step)
+            self._succeeded(write, step)
 
-    def _prepare(self, job: _WriteJob, step: Bind, prebinder: Prebinder) -> None:
+    def _prepare(self, write: _PodWrite, step: Bind, prebinder: Prebinder) -> None:
         """Prepare claims and volumes outside the number of writes in flight: that may take minutes."""
 
         async def prepare() -> None:
@@ -304,19 +304,19 @@ class PodWriter:
             except FenceError:
                 self.dropped += 1
             except PrebindError as error:
-                self._give_up(job, str(error))
+                self._give_up(write, str(error))
             except Exception:
                 _log.exception("preparing failed in an unforeseen way", pod=f"{step.namespace}/{step.name}")
-                self._give_up(job, "internal error, see the scheduler's log")
+                self._give_up(write, "internal error, see the scheduler's log")
             else:
-                job.prepared = True
-                self._enqueue(job)
+                write.prepared = True
+                self._queue_up(write)
 
         self._preparing.start(prepare(), "preparation of a pod")
 
-    def _succeeded(self, job: _WriteJob, step: Bind) -> None:
+    def _succeeded(self, write: _PodWrite, step: Bind) -> None:
         self.bound += 1
-        self.durations.add(time.monotonic() - job.since)
+        self.durations.add(time.monotonic() - write.since)
         waited = max(0.0, time.time() - step.created)
         self.waits.setdefault((step.queue,), Histogram(WAITING_SECONDS)).add(waited)
         self._refusals.pop(step.uid, None)
@@ -330,17 +330,17 @@ class PodWriter:
             _log.warning("a node went while a pod was bound to it", pod=_key(step), node=step.node)
             self._record_event(_about(step, "Warning", "NodeLost", message, "Binding"))
 
-    async def _judge(self, job: _WriteJob, step: Bind, error: ApiError) -> None:
+    async def _judge(self, write: _PodWrite, step: Bind, error: ApiError) -> None:
         """Decide the meaning of an unconfirmed binding."""
-        if error.is_overload or ((error.status == 429 or error.status >= 500) and job.attempts < ATTEMPTS):
-            self._retry(job, error)
+        if error.is_overload or ((error.status == 429 or error.status >= 500) and write.attempts < ATTEMPTS):
+            self._retry(write, error)
         elif error.status in (404, 409) or error.is_transient:
-            job.in_doubt = True
-            await self._look(job, step, error.message)
+            write.in_doubt = True
+            await self._look(write, step, error.message)
         else:
-            self._give_up(job, error.message)
+            self._give_up(write, error.message)
 
-    async def _look(self, job: _WriteJob, step: Bind, why: str) -> None:
+    async def _look(self, write: _PodWrite, step: Bind, why: str) -> None:
         """Read the pod to learn the result of its binding; while it cannot be read nothing is known, so try on."""
         try:
             pod: Any = await self._api.get(_pod_path(step), "pods", within=WRITE_TIMEOUT_SECONDS)
@@ -349,25 +349,25 @@ class PodWriter:
             if error.status == 404:
                 self._failed(step, "the pod is gone", None)
             elif error.is_transient:
-                self._retry(job, error)
+                self._retry(write, error)
             else:
-                self._give_up(job, error.message)
+                self._give_up(write, error.message)
             return
-        job.in_doubt = False
+        write.in_doubt = False
         final = _final_reason(pod, step)
         if pod["metadata"]["uid"] == step.uid and pod["spec"].get("nodeName") == step.node:
-            self._succeeded(job, step)
+            self._succeeded(write, step)
         elif final:
             self._failed(step, final, None, is_placed=bool(pod["spec"].get("nodeName")))
-        elif job.attempts < ATTEMPTS:
-            job.attempts += 1
-            self._enqueue_later(job, job.backoff.next())
+        elif write.attempts < ATTEMPTS:
+            write.attempts += 1
+            self._queue_up_later(write, write.backoff.next())
         else:
-            self._give_up(job, why or "the API server did not answer")
+            self._give_up(write, why or "the API server did not answer")
 
     # -- evict ----------------------------------------------------------------------------------------------------
 
-    async def _evict(self, job: _WriteJob, step: Evict) -> None:
+    async def _evict(self, write: _PodWrite, step: Evict) -> None:
         """Mark the pod as disrupted, then delete it with its own grace period."""
         if (other := self._under_way(step.uid)) is not None:
             await other
@@ -379,18 +379,18 @@ class PodWriter:
         except ApiError as error:
             if error.is_deleted:
                 return
-            if error.is_overload or (error.is_transient and job.attempts < ATTEMPTS):
-                self._retry(job, error)
+            if error.is_overload or (error.is_transient and write.attempts < ATTEMPTS):
+                self._retry(write, error)
             else:
                 _log.warning("eviction failed", pod=_key(step), error=str(error))
-                self._give_up(job, error.message)
+                self._give_up(write, error.message)
         else:
             self.evicted += 1
             _log.info("evicted a pod", pod=_key(step), action=step.action, preemptor=step.preemptor)
 
     # -- gates ----------------------------------------------------------------------------------------------------
 
-    async def _lift_gate(self, job: _WriteJob, step: LiftGate) -> None:
+    async def _lift_gate(self, write: _PodWrite, step: LiftGate) -> None:
         """Remove a gate from a pod, and retry until it is off or the pod is gone: its queue took it.
 
         The condition is written first: a pod without the gate and without the condition would not be counted after a
@@ -403,26 +403,26 @@ class PodWriter:
             if error.is_deleted:
                 return
             if error.is_transient:
-                self._retry(job, error)
+                self._retry(write, error)
             else:
-                self._gate_stays(job, step, error.message)
+                self._gate_stays(write, step, error.message)
         else:
             self._refusals.pop(step.uid, None)
 
-    def _gate_stays(self, job: _WriteJob, step: LiftGate, why: str) -> None:
-        """Report why a gate may not be removed, and retry after a growing pause. Other pods do not wait for that."""
-        if why != job.refused_for:
-            job.refused_for = why
+    def _gate_stays(self, write: _PodWrite, step: LiftGate, why: str) -> None:
+        """Report why a gate may not be removed, and retry after a growing pause; other pods do not wait for that."""
+        if why != write.refused_for:
+            write.refused_for = why
             _log.warning("a scheduling gate could not be lifted", pod=_key(step), gate=step.gate, error=why)
             message = f'the gate "{step.gate}" stays on the pod: {why}'
             self._record_event(_about(step, "Warning", "GateNotLifted", message, "Scheduling"))
         backoff = self._refusals.setdefault(step.uid, Backoff(FIRST_BACKOFF_SECONDS, LONGEST_GATE_PAUSE_SECONDS))
 
         def again() -> None:
-            del self._refused_gates[job]
-            self._enqueue(job)
+            del self._refused_gates[write]
+            self._queue_up(write)
 
-        self._refused_gates[job] = asyncio.get_running_loop().call_later(backoff.next(), again)
+        self._refused_gates[write] = asyncio.get_running_loop().call_later(backoff.next(), again)
 
     async def _write(
         self, method: str, path: str, resource: str, body: bytes, content_type: str = "application/json"

@@ -29,13 +29,13 @@ from typing import Any, Final
 import msgspec
 import structlog
 
+from volsched.kube.asker_turns import AskerTurns
 from volsched.kube.client.backoff import Backoff
 from volsched.kube.client.rest import JSON, MERGE_PATCH, Api, path_segment
 from volsched.kube.errors import ApiError, FenceError
 from volsched.kube.fence import Fence
 from volsched.kube.histogram import Histogram
 from volsched.kube.tasks import Tasks, all_of
-from volsched.kube.turns import Turns
 from volsched.kube.write.pod_writer import PrebindError
 from volsched.kube.write.polls import Polls
 from volsched.kube.write.views import Views
@@ -79,7 +79,7 @@ class ResourceClaims:
         self._report = report
         self._record_event = record_event
         self._turns: dict[str, _Turn] = {}
-        self._spaces = Turns(IN_FLIGHT, IN_FLIGHT)
+        self._spaces = AskerTurns(IN_FLIGHT, IN_FLIGHT)
         self._releasing = Tasks()
         self._polls = Polls()
         self.durations = Histogram()

@@ -16,11 +16,11 @@ from typing import Any, Final
 import msgspec
 import structlog
 
+from volsched.kube.asker_turns import AskerTurns
 from volsched.kube.client.backoff import Backoff
 from volsched.kube.client.rest import MERGE_PATCH, Api, parsed, path_segment
 from volsched.kube.errors import ApiError
 from volsched.kube.fence import Fence
-from volsched.kube.turns import Turns
 from volsched.kube.write.pod_writer import PrebindError
 from volsched.kube.write.polls import Polls
 from volsched.kube.write.views import Views, number
@@ -46,7 +46,7 @@ class Volumes:
         self._api = api_server
         self._fence = fence
         self._views = views
-        self._spaces = Turns(IN_FLIGHT, IN_FLIGHT)
+        self._spaces = AskerTurns(IN_FLIGHT, IN_FLIGHT)
         self._polls = Polls()
 
     def is_needed(self, step: Bind) -> bool:

@@ -95,7 +95,7 @@ NOTHING_STATED: Final = PodProperties()
 class TaskInfo:
     """A pod: identity, template, what it states of itself (``spec``), and where it stands.
 
-    Created by the mirror; moved only by ``Cluster.move``.
+    Created by the mirror; moved only by the methods of ``Cluster``.
 
     ``charge`` is what the task takes on a node: ``(column, amount)`` pairs in the cluster's resource columns.
     ``ungated``: we have lifted Volcano's gate, or are about to; until the task has a node it counts in its queue all

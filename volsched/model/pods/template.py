@@ -8,7 +8,7 @@ go is equal; names, uids and labels do not matter, except where a rule of the po
 * its name, if it has an ephemeral volume (the claim is called `<pod>-<volume>`).
 
 Whether other pods' terms match this pod depends on all its labels and is no part of the template. Nor are the names of
-its ResourceClaims (`TaskInfo.resource_claims`): only their requests and allocations decide.
+its ResourceClaims (`PodProperties.claim_names`): only their requests and allocations decide.
 
 ``PodTemplate`` has an attribute for each rule that decides where a pod may go.
 """

@@ -290,9 +290,9 @@ class QueueCache:
 
     def set_released(self, job: JobInfo, why: str, unplaceable: frozenset[str]) -> None:
         """Release the room of an admitted job that fits nowhere (empty: keep it), with its unplaceable members."""
-        if (job.released, job.unplaceable) == (why, unplaceable):
+        if (job.release_reason, job.unplaceable) == (why, unplaceable):
             return
-        job.released, job.unplaceable = why, unplaceable
+        job.release_reason, job.unplaceable = why, unplaceable
         job.version += 1
         self.dirty_jobs[job.key] = job
         self._clocks.wake(ClusterEvent.DEMAND_CHANGED)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from volsched.model.former import former_attributes
+from volsched.model.former import former_attributes, renamed_attributes
 
 if TYPE_CHECKING:
     from volsched.model.queues.allowed_namespaces import AllowedNamespaces
@@ -27,14 +27,15 @@ class QueuePast:
 class QueueProperties:
     """The properties of a Queue object; replaced as a whole when the Queue changes.
 
-    ``capability``, ``deserved`` and ``guarantee`` are amounts per resource; a resource that is absent from
-    ``capability`` is not limited by it. ``allowed`` are the namespaces that may use the queue, None for all.
+    ``reported_state`` is ``status.state`` of the Queue. ``capability``, ``deserved`` and ``guarantee`` are amounts per
+    resource; a resource that is absent from ``capability`` is not limited by it. ``allowed``: the namespaces that may
+    use the queue, None for all.
     """
 
     name: str
     uid: str = ""
     created: float = 0.0
-    state: str = "Open"
+    reported_state: str = "Open"
     parent: str = ""
     weight: int = 1
     priority: int = 0
@@ -45,6 +46,9 @@ class QueueProperties:
     dra: object = None
     annotations: Mapping[str, str] = field(default_factory=dict)
     allowed: AllowedNamespaces | None = None
+
+    if not TYPE_CHECKING:  # a type checker finds the former name itself
+        __getattr__ = renamed_attributes({"state": "reported_state"})
 
 
 class QueueInfo:
@@ -67,14 +71,14 @@ class QueueInfo:
 
     @property
     def is_open(self) -> bool:
-        """True if new work is admitted. A queue without a written state is open (*ours*)."""
-        return self.spec.state in ("", "Open")
+        """True if new work is admitted; a queue without a written state is open (*ours*)."""
+        return self.spec.reported_state in ("", "Open")
 
     if not TYPE_CHECKING:  # a type checker finds the former names itself
-        __getattr__ = former_attributes(QueueProperties)
+        __getattr__ = former_attributes(QueueProperties, {"state": "spec.reported_state"})
 
     def __repr__(self) -> str:
-        return f"<Queue {self.name} {self.spec.state}>"
+        return f"<Queue {self.name} {self.spec.reported_state}>"
 
 
 def levels(queues: Mapping[str, QueueInfo], name: str) -> tuple[str, ...]:

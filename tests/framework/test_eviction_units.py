@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from volsched.framework.accounts.gangs import departing
+from volsched.framework.eviction_units import departing
 from volsched.testing.builders import Rig, a_cluster, a_rig
 
 CONFIGURATION = 'actions: "allocate"\ntiers:\n- plugins:\n  - name: gang\n'

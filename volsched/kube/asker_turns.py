@@ -20,8 +20,8 @@ class TooManyAskedError(Exception):
     """An asker, or all of them together, have more waiting than there may be."""
 
 
-class Turns:
-    """Turns: ``at_once`` in total, ``of_one`` per client. Per client ``waiting`` more wait, in total ``in_all``.
+class AskerTurns:
+    """At once ``at_once`` in total, ``of_one`` per client; per client ``waiting`` more wait, in total ``in_all``.
 
     Used on one event loop. If ``of_one`` is below ``at_once``, one client alone leaves room for others.
     """

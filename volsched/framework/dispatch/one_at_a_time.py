@@ -11,8 +11,8 @@ from volsched.framework.rules import EventHandler, NodeRule, Rule, always, never
 from volsched.model.pods.task import TaskInfo
 
 
-class Steps:
-    """The statements of the rules of a session about steps.
+class OneAtATime:
+    """What the rules of a session state about equal tasks that must be placed one at a time.
 
     ``rules`` are those not read yet, each with its plugin. ``left_out`` names plugins whose refusing rules a switch
     turned off: ``for_each_pod`` of their other rules may rely on them, and does not hold then.
@@ -24,7 +24,7 @@ class Steps:
         self._templates: list[AppliesFn] = []
         self._keyed: list[tuple[AppliesFn | None, KeyFn]] = []
 
-    def places_singly(self, task: TaskInfo) -> bool:
+    def applies_to(self, task: TaskInfo) -> bool:
         """True if tasks that are equal to this one are placed one at a time."""
         if self.rules:
             self._read()

@@ -8,8 +8,8 @@ from volsched.model.cluster import Cluster
 from volsched.model.pods.task import TaskInfo
 
 
-class Retries:
-    """Tasks that back off. Times are in seconds since the epoch."""
+class BindingBackoffs:
+    """Tasks that back off; times are in seconds since the epoch."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster

@@ -35,7 +35,7 @@ class _Way(NamedTuple):
     from_afar: bool
 
 
-class Repair:
+class Displacing:
     """One start. ``order`` is that of the members; ``by_need``: nodes that fewer others need come first.
 
     ``costs`` are those of displacing members; what one start has found out the next one knows.

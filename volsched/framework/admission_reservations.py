@@ -43,8 +43,8 @@ MOST_AFTER_END: Final = 1000
 """Jobs that a session judges at most after its time was over: others wait for the next session."""
 
 
-class Releases(Observer):
-    """The amounts that counted for admitted jobs, and the nodes and capabilities of the last check."""
+class AdmissionReservations(Observer):
+    """The reserved amounts of admitted jobs, and the nodes and capabilities of the last check."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -56,7 +56,7 @@ class Releases(Observer):
         self.times = ReservationTimes()
 
     @classmethod
-    def of(cls, session: Session) -> Releases:
+    def of(cls, session: Session) -> AdmissionReservations:
         """Return what is remembered of a session's cluster."""
         return session.account(ACCOUNT, cls)
 
@@ -73,7 +73,7 @@ class Releases(Observer):
         else:
             self._capabilities[queue.name] = queue.spec.capability
 
-    def begin(self) -> None:
+    def begin_session(self) -> None:
         """Requeue jobs that wait for admission, if an admitted job counts less since its pods came.
 
         Each session the action states how long room is kept, if it is configured.
@@ -88,14 +88,14 @@ class Releases(Observer):
                 self._cluster.wake(ClusterEvent.DEMAND_CHANGED)
                 return
 
-    def end(self, session: Session) -> None:
+    def end_session(self, session: Session) -> None:
         """Judge admitted jobs that wait, where plugins vote on admission."""
         cache, properties = self._cluster.queue_cache, self._cluster.node_cache.properties_version
         nothing_changed = properties == self._properties and not cache.dirty_jobs and self.times.timeout == math.inf
         if (nothing_changed and not self._left) or not session.rules.of[JobEnqueueable]:
             return
         changed = self._next(self._changed(session.now), has_ended=bool(session.boundary.over))
-        self.times.keep(self._cluster.jobs)
+        self.times.forget_gone(self._cluster.jobs)
         judge = _Judge(session)
         if len(self._counted) > len(self._cluster.jobs):
             self._counted = {key: least for key, least in self._counted.items() if key in self._cluster.jobs}
@@ -103,11 +103,11 @@ class Releases(Observer):
             self._note(job)
             self._note_time(session, job)
             if (
-                job.released
+                job.release_reason
                 or self.times.is_over(job, session.now)
                 or job.unplaceable
                 or _states_release(job)
-                or (_may_keep_room(session, job) and (job.keeps_room or _was_tried(job)))
+                or (_waits_for_room(session, job) and (job.keeps_room or _was_tried(job)))
             ):
                 with session.contained(job):
                     self._settle(session, judge, job)
@@ -151,10 +151,10 @@ class Releases(Observer):
             self._counted.pop(job.key, None)
 
     def _settle(self, session: Session, judge: _Judge, job: JobInfo) -> None:
-        why, unplaceable = judge.of(job) if _may_keep_room(session, job) else ("", frozenset[str]())
+        why, unplaceable = _judged(session, judge, job)
         if not why and self.times.is_over(job, session.now):
             why = f"it was admitted more than {self.times.timeout:g}s ago and has not started"
-        is_news = bool(why) and not job.released
+        is_news = bool(why) and not job.release_reason
         self._cluster.queue_cache.set_released(job, why, unplaceable)
         message = f"no room is kept for it: {why}"
         condition = PodGroupCondition(RESERVATION_RELEASED, "True", RESERVATION_RELEASED, message)
@@ -166,11 +166,19 @@ class Releases(Observer):
         session.refusals.set_conditions(job, with_condition(job.conditions, condition) if why else others)
 
 
-def _may_keep_room(session: Session, job: JobInfo) -> bool:
-    """True if an admitted job waits and room may be kept for it; False for a paused job."""
+def _judged(session: Session, judge: _Judge, job: JobInfo) -> tuple[str, frozenset[str]]:
+    """Return what ``_Judge.of`` returns; for a paused job what it returned last, and nothing for one that is placed.
+
+    The try after the pause changes the refusal of the job, so that it is judged again.
+    """
+    if not _waits_for_room(session, job):
+        return "", frozenset()
+    return (job.release_reason, job.unplaceable) if session.is_paused(job) else judge.of(job)
+
+
+def _waits_for_room(session: Session, job: JobInfo) -> bool:
+    """True if an admitted job waits for room that may count in its queue."""
     if not job.waiting or job.blocked or job.phase not in (INQUEUE, RUNNING):
-        return False
-    if session.is_paused(job):
         return False
     return job.spec.min_resources is not None or bool(session.rules.of[Allocatable])
 

@@ -7,14 +7,14 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from volsched.kube.asker_turns import AskerTurns, TooManyAskedError
 from volsched.kube.serve.reader_access import REVIEWS_AT_ONCE, ReviewRates
-from volsched.kube.turns import TooManyAskedError, Turns
 
 
 class Desk:
     """Turns that last until they are ended by name; notes who had one."""
 
-    def __init__(self, turns: Turns) -> None:
+    def __init__(self, turns: AskerTurns) -> None:
         self.turns = turns
         self.had: list[str] = []
         self.ends: dict[str, asyncio.Event] = {}
@@ -40,9 +40,9 @@ async def settled() -> None:
         await asyncio.sleep(0)
 
 
-def run(story: Callable[[Desk], Awaitable[None]], turns: Turns | None = None) -> None:
+def run(story: Callable[[Desk], Awaitable[None]], turns: AskerTurns | None = None) -> None:
     async def told() -> None:
-        desk = Desk(turns or Turns(at_once=2, of_one=1, waiting=20, in_all=30))
+        desk = Desk(turns or AskerTurns(at_once=2, of_one=1, waiting=20, in_all=30))
         await story(desk)
         for task in desk.tasks.values():
             task.cancel()
