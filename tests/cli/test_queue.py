@@ -86,8 +86,8 @@ def test_describe_shows_who_holds_what_where_and_what_is_wrong() -> None:
 
     assert found[0] == ["Name:", "vision"]
     assert ["A", "6", "4", "1", "1", "16", "12"] in found
-    assert ["default/train", "Inqueue", "-", "1", "A", "-", "-"] in found
-    assert "default/serve  Running  4 A, cpu 2  -         1 A        2 on a1, a2; 1 waiting" in said
+    assert ["default", "PodGroup/train", "Inqueue", "-", "1", "A", "-", "-"] in found
+    assert "default    PodGroup/serve  Running  4 A, cpu 2  -         1 A        2 on a1, a2; 1 waiting" in said
     assert 'Queue/vision: metadata.annotations[volcano.sh/card.quota]["X"]: no node offers the card "X"' in said
 
 

@@ -180,7 +180,7 @@ def test_without_a_plugin_that_limits_queues_nothing_has_a_quota_and_cards_are_u
     assert ["team", "Open", GPU, "-", "4", "0", "-"] in listed
     assert ["NVIDIA-H100", "8", "4", "4"] in listed
     assert "No plugin in force limits queues" in answer("queue", "list", world=(configured(), *TEAMS))
-    assert ["default/g", "Running", GPU, "4,", "cpu", "1", "-", "-", "1", "on", "h1"] in rows(
+    assert ["default", "PodGroup/g", "Running", GPU, "4,", "cpu", "1", "-", "-", "1", "on", "h1"] in rows(
         "queue", "describe", "team", world=(configured(), *TEAMS)
     )
 

@@ -70,7 +70,10 @@ def test_of_several_nodes_no_pod_goes_to_one_that_is_to_be_free() -> None:
     moves = suggest_moves(known(SCATTERED), 2)
 
     assert moves.nodes == ("n1", "n3")
-    assert moves.moves == (Move("default/a-1", "n3", "n2"), Move("default/c-1", "n1", "n2"))
+    assert moves.moves == (
+        Move("default/a-1", "n3", "n2", "ReplicaSet/o"),
+        Move("default/c-1", "n1", "n2", "ReplicaSet/o"),
+    )
 
 
 def test_a_node_whose_pods_fit_nowhere_else_stays_and_it_is_said_why() -> None:

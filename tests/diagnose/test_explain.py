@@ -182,8 +182,8 @@ def test_a_job_that_is_not_admitted_is_told_for_whom_room_is_kept_as_far_as_its_
     said = explain(found, Subject("podgroup", "waits", "default"))
 
     assert (said.step, said.plugin) == ("enqueue", plugin)
-    assert said.holders == (Holder("other/hog", "team", "cpu", "12", 0, "12"),)
-    assert "other/hog  team   cpu       12      0     12" in page(said, 100)
+    assert said.holders == (Holder("other/hog", "team", "cpu", "12", 0, "12", "PodGroup/hog"),)
+    assert "other      PodGroup/hog  team   cpu       12      0     12" in page(said, 100)
     assert redacted(said).holders == (Holder("another job", "team", "cpu", "", 0, ""),)
 
 
@@ -192,7 +192,7 @@ def test_who_holds_what_two_plugins_lack_is_told_once() -> None:
     found = ClusterSnapshot(tuple(read_inventory(documents_in("test", RESERVED)).objects), text).stage().run()
     said = explain(found, Subject("podgroup", "waits", "default"))
 
-    assert said.holders == (Holder("other/hog", "team", "cpu", "12", 0, "12"),)
+    assert said.holders == (Holder("other/hog", "team", "cpu", "12", 0, "12", "PodGroup/hog"),)
 
 
 def test_nodes_without_room_are_named_with_their_refusal() -> None:

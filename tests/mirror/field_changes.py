@@ -326,9 +326,14 @@ def _without_fields(given: Mapping[str, str], *fields: str) -> dict[str, str]:
     return {path: reason for path, reason in given.items() if path.removeprefix("metadata.") not in fields}
 
 
+_OF_GROUPS: Final[Mapping[str, str]] = {
+    **_without_fields(_UNUSED, "ownerReferences"),
+    "metadata.ownerReferences[].uid": "people are shown the kind and name of the workload alone",
+    "metadata.ownerReferences[].apiVersion": "people are shown the kind and name of the workload alone",
+}
 _UNSERVED: Final = "no subgroup or domain is looked for: jobs that insist on one wait"
 _NATIVE: Final[Mapping[str, str]] = {
-    **_UNUSED,
+    **_OF_GROUPS,
     **_conditions("status.conditions"),
     "status.conditions[].type": "a condition that the mirror has seen is remembered",
     "metadata.resourceVersion": _NAME_ALONE["metadata.resourceVersion"],
@@ -368,7 +373,7 @@ NEVER_READ: Final[Mapping[str, Mapping[str, str]]] = {
         ),
     },
     "PodGroup": {
-        **_UNUSED,
+        **_OF_GROUPS,
         "metadata.resourceVersion": _NAME_ALONE["metadata.resourceVersion"],
         "metadata.deletionTimestamp": _NAME_ALONE["metadata.deletionTimestamp"],
         "metadata.annotations[volcano.sh/revocable-zone]": "an Event tells that it has no effect",

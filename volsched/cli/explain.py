@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import click
 import msgspec
+from click.shell_completion import CompletionItem
 
 from volsched.cli.inputs.asked import EXIT_NOT_FOUND, asked_of
 from volsched.cli.inputs.flags import output_flag
@@ -23,10 +24,41 @@ from volsched.garbage import little_garbage
 
 EXIT_WAITS: Final = 3
 
+_SHORT: Final = {
+    "po": "pod",
+    "pg": "podgroup",
+    "deploy": "deployment",
+    "rs": "replicaset",
+    "sts": "statefulset",
+    "ds": "daemonset",
+    "q": "queue",
+}
+"""Short names of kinds, as kubectl has them."""
+
+
+class _Kind(click.ParamType[tuple[str, str]]):
+    """A kind in any case, or ``kind/name``: kind in lower case and name, empty without one.
+
+    Any controller of pods may be a workload, so no kind is refused here.
+    """
+
+    name = "kind"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        if isinstance(value, tuple):
+            return value
+        kind, slash, name = str(value).partition("/")
+        if not kind.isalnum() or bool(slash) != bool(name):
+            self.fail(f"{value!r} is neither a kind, such as {', '.join(KINDS)}, nor KIND/NAME", param, ctx)
+        return _SHORT.get(kind.lower(), kind.lower()), name
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return [CompletionItem(kind) for kind in KINDS if kind.startswith(incomplete.lower())]
+
 
 @click.command()
-@click.argument("kind", type=click.Choice(KINDS))
-@click.argument("name", shell_complete=asked_about)
+@click.argument("kind", type=_Kind(), metavar="KIND")
+@click.argument("name", required=False, default="", shell_complete=asked_about)
 @click.option(
     "-n",
     "--namespace",
@@ -55,7 +87,7 @@ EXIT_WAITS: Final = 3
 @output_flag("text", "A page for people, or the whole answer for programs.")
 def explain(
     *,
-    kind: str,
+    kind: tuple[str, str],
     name: str,
     namespace: str,
     paths: tuple[str, ...],
@@ -65,8 +97,11 @@ def explain(
     output: str,
     **flags: Any,
 ) -> None:
-    """Say why a pod, PodGroup, Job or queue waits: at which step, what is short, whose turn it is, who holds it, and
-    the smallest changes that would let it start.
+    """Say why a pod, PodGroup, workload or queue waits: at which step, what is short, whose turn it is, who holds it,
+    and the smallest changes that would let it start.
+
+    A workload is what made the pods: a Job, Deployment, ReplicaSet, StatefulSet, DaemonSet or an object of any other
+    kind. KIND/NAME, as tables and the page show workloads, is accepted, too.
 
     The cluster (or manifests, or a snapshot) is read into the scheduler's own mirror, and its own sessions are run on
     it, dry: nothing is written. Each change under "what would help" was tried by sessions that were run with it.
@@ -75,6 +110,7 @@ def explain(
     Examples:
       volsched explain pod train-0 -n vision
       volsched explain podgroup train -n vision --nodes
+      volsched explain Deployment/web -n shop
       volsched explain queue vision -o json
       volsched explain job train -n vision -f cluster.snapshot
       volsched explain pod train-0 -n vision --ask https://localhost:8080
@@ -84,7 +120,7 @@ def explain(
     Exit status: 0 it is scheduled, or nothing waits; 1 the API server did not answer or refused; 2 a flag, the input
     or the configuration is invalid; 3 it waits; 4 there is no such object.
     """  # noqa: D205, D301 - laid out for click, which reads the backspace as "do not wrap"
-    subject = Subject(kind, name, "" if kind == "queue" else namespace)
+    subject = _subject(kind, name, namespace)
     try:
         with little_garbage():
             answer = _worked_out(subject, known(paths, flags, progress := Progress()), progress, nodes, help_seconds)
@@ -92,6 +128,14 @@ def explain(
         answer = asked_of(scheduler, subject, refusal, flags)
     _show(answer, output)
     sys.exit(EXIT_WAITS if answer.state == "waits" else 0)
+
+
+def _subject(kind: tuple[str, str], name: str, namespace: str) -> Subject:
+    """Return the subject of a question; raises UsageError if its name is missing, or stated twice."""
+    given, with_kind = kind
+    if bool(name) == bool(with_kind):
+        raise click.UsageError("Missing argument 'NAME'." if not name else f"both {with_kind!r} and {name!r} are names")
+    return Subject(given, name or with_kind, "" if given == "queue" else namespace)
 
 
 def _worked_out(

@@ -21,9 +21,16 @@ Complete = Callable[[click.Context, click.Parameter, str], list[str]]
 PATIENCE_SECONDS: Final = 3.0
 
 _CLUSTER_WIDE: Final = ("Queue", "Namespace")
-_JOB: Final = "job"
 _KINDS: Final = {"pod": "Pod", "podgroup": "PodGroup", "queue": "Queue"}
-"""The kinds of objects of `explain`, except Jobs, of which there are two."""
+"""The kinds of `explain` that volsched watches."""
+_WORKLOADS: Final = {
+    "job": ("Job", "jobs", ("batch.volcano.sh/v1alpha1", "batch/v1")),
+    "deployment": ("Deployment", "deployments", ("apps/v1",)),
+    "replicaset": ("ReplicaSet", "replicasets", ("apps/v1",)),
+    "statefulset": ("StatefulSet", "statefulsets", ("apps/v1",)),
+    "daemonset": ("DaemonSet", "daemonsets", ("apps/v1",)),
+}
+"""Kind, plural and API versions of the workloads of `explain`."""
 
 
 def of_kind(kind: str) -> Complete:
@@ -39,9 +46,9 @@ def of_kind(kind: str) -> Complete:
 
 def asked_about(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Complete names of the kind that stands before, in the namespace of `-n`."""
-    kind = context.params.get("kind") or ""
-    if kind == _JOB:
-        return _beginning(incomplete, _jobs(), context)
+    kind, _ = context.params.get("kind") or ("", "")
+    if kind in _WORKLOADS:
+        return _beginning(incomplete, _workloads(kind), context)
     return _beginning(incomplete, _watched(_KINDS[kind]), context) if kind in _KINDS else []
 
 
@@ -73,12 +80,12 @@ def _watched(kind: str) -> list[Resource]:
     return [found for found in watched(need_groups=False) if found.kind == kind]
 
 
-def _jobs() -> list[Resource]:
+def _workloads(kind: str) -> list[Resource]:
     from volsched.kube.watch.resources import Resource  # noqa: PLC0415 - as above
     from volsched.model import api  # noqa: PLC0415
 
-    versions = ("batch.volcano.sh/v1alpha1", "batch/v1")
-    return [Resource("Job", version, "jobs", api.ApiObject) for version in versions]
+    name, plural, versions = _WORKLOADS[kind]
+    return [Resource(name, version, plural, api.ApiObject) for version in versions]
 
 
 def _beginning(incomplete: str, resources: Sequence[Resource], context: click.Context) -> list[str]:

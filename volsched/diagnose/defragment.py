@@ -13,6 +13,7 @@ from volsched.diagnose.cards import card_names_in
 from volsched.diagnose.cluster_snapshot import ClusterSnapshot
 from volsched.diagnose.records import AnswerRecord
 from volsched.diagnose.restarted_pods import DAEMONS, placed, restarted
+from volsched.diagnose.workload_names import workload_of
 from volsched.model import api
 from volsched.model.cards.inventory import card_inventory_of
 from volsched.model.cards.names import CardNameFn
@@ -29,6 +30,7 @@ class Move(AnswerRecord, frozen=True):
     pod: str
     node: str
     to: str
+    workload: str = ""
 
 
 class PassedOver(AnswerRecord, frozen=True):
@@ -128,4 +130,7 @@ def _tried(known: ClusterSnapshot, candidates: Sequence[_Opening]) -> tuple[Move
     stays = {key for key, pod in placed(known).items() if pod.status.phase not in ("Succeeded", "Failed")}
     if not stays <= places.keys() or any(places[key] in closed for key in going):
         return None
-    return tuple(Move(key, node, places[key]) for key, node in sorted(going.items()))
+    workloads = {
+        task.key: workload_of(task.job).name for each in candidates for task in each.holders if task.job is not None
+    }
+    return tuple(Move(key, node, places[key], workloads.get(key, "")) for key, node in sorted(going.items()))

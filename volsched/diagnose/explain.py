@@ -20,7 +20,18 @@ from volsched.diagnose.queries import (
     usage_of,
     waiting_jobs,
 )
-from volsched.diagnose.records import Explanation, Gang, Holder, NodeLine, QueuePosition, Short, Subject, WaitingPod
+from volsched.diagnose.records import (
+    KINDS,
+    Explanation,
+    Gang,
+    Holder,
+    NodeLine,
+    QueuePosition,
+    Short,
+    Subject,
+    WaitingPod,
+)
+from volsched.diagnose.workload_names import WorkloadName, is_called, workload_of
 from volsched.framework.engine.fast import FastEngine
 from volsched.framework.quota_report import Consumer
 from volsched.framework.validation import Fault
@@ -81,7 +92,7 @@ def explain(simulation: Simulation, subject: Subject, *, nodes: bool = False) ->
     found = find(simulation, subject)
     answer = _explanation(simulation, subject, found, nodes=nodes)
     warnings = tuple(_deadlocks(simulation, found.job, waits=answer.state == "waits"))
-    return msgspec.structs.replace(answer, warnings=warnings)
+    return msgspec.structs.replace(answer, warnings=warnings, workload=workload_of(found.job).name)
 
 
 def _explanation(simulation: Simulation, subject: Subject, found: AskedAbout, *, nodes: bool) -> Explanation:
@@ -113,7 +124,7 @@ def _blocking(owner: api.ApiObject) -> Iterator[Fault]:
 
 
 def find(simulation: Simulation, subject: Subject) -> AskedAbout:
-    """Return the job that an object of kind pod, podgroup or job stands for. Raises NotFoundError."""
+    """Return the job that a pod, PodGroup or workload stands for. Raises NotFoundError."""
     cluster, key = simulation.mirror.cluster, f"{subject.namespace}/{subject.name}"
     if subject.kind == "pod":
         task = next((task for task in cluster.tasks.values() if task.key == key), None)
@@ -123,10 +134,30 @@ def find(simulation: Simulation, subject: Subject) -> AskedAbout:
         if pod is not None and (task is not None or pod.spec.scheduler_name not in simulation.settings.scheduler_names):
             raise NotFoundError(_of_another(subject, pod.spec.scheduler_name))
         raise NotFoundError(_absent(subject, (task.key for task in cluster.tasks.values())))
+    if subject.kind not in ("podgroup", "job"):
+        return AskedAbout(_job_of_workload(cluster.jobs.values(), subject))
     job = _group_of(simulation, subject) if subject.kind == "podgroup" else _job_of(simulation, subject)
     if job is None:
         raise NotFoundError(_absent(subject, _names_of_jobs(simulation) if subject.kind == "job" else cluster.jobs))
     return AskedAbout(job)
+
+
+def _job_of_workload(jobs: Iterable[JobInfo], subject: Subject) -> JobInfo:
+    """Return the job of a workload of any kind: one that waits before others, then the newest. Raises NotFoundError."""
+    within = [job for job in jobs if job.namespace == subject.namespace]
+    found = [job for job in within if is_called(job, subject.kind, subject.name)]
+    if found:
+        return max(found, key=lambda job: (bool(job.waiting), job.created, job.key))
+    named = [workload_of(job).name.partition("/") for job in within]
+    kinds = {kind.lower() for kind, _, _ in named}
+    if subject.kind in kinds:
+        hint = _hint(
+            subject, (f"{subject.namespace}/{name}" for kind, _, name in named if kind.lower() == subject.kind)
+        )
+    else:
+        meant = nearest(subject.kind, {*KINDS, *kinds})
+        hint = f"; did you mean {meant}?" if meant and meant != subject.kind else ""
+    raise NotFoundError(f"there is no job of {_called(subject)}: it has neither pods nor a PodGroup{hint}")
 
 
 def _group_of(simulation: Simulation, subject: Subject) -> JobInfo | None:
@@ -217,10 +248,14 @@ def _belongs(found: api.ApiObject, subject: Subject) -> bool:
 
 
 def _absent(subject: Subject, keys: Iterable[str]) -> str:
+    return f"there is no {_called(subject)}{_hint(subject, keys)}"
+
+
+def _hint(subject: Subject, keys: Iterable[str]) -> str:
+    """Return the object that may have been meant, as the end of a sentence."""
     known = {key.partition("/")[2]: key for key in keys}
     meant = nearest(subject.name, known)
-    hint = f"; did you mean {known[meant]}?" if meant else ""
-    return f"there is no {_called(subject)}{hint}"
+    return f"; did you mean {known[meant]}?" if meant else ""
 
 
 def _of_another(subject: Subject, scheduler: str) -> str:
@@ -285,7 +320,9 @@ def _queue(simulation: Simulation, subject: Subject) -> Explanation:
         message=next((job.message for job in jobs if (job.step, job.reason) == (step, reason)), ""),
         queue=subject.name,
         quota=figures_of(use),
-        holders=_largest(held_of_queue(use, [name for name, dimension in use.dimensions if dimension.used])),
+        holders=_largest(
+            simulation, held_of_queue(use, [name for name, dimension in use.dimensions if dimension.used])
+        ),
         jobs=jobs,
     )
 
@@ -397,7 +434,7 @@ def _holders(simulation: Simulation, found: AskedAbout, verdict: Verdict) -> tup
     held = list(asked(found.job, verdict)) if asked is not None else []
     if not held and verdict.step in _OF_QUOTA:
         held = list(held_of_quota(usage_of(simulation), (found.job.queue,), found.job, verdict))
-    return _largest(held or _held_on_nodes(simulation, found, verdict))
+    return _largest(simulation, held or _held_on_nodes(simulation, found, verdict))
 
 
 def _held_on_nodes(simulation: Simulation, found: AskedAbout, verdict: Verdict) -> Iterator[Consumer]:
@@ -423,10 +460,19 @@ def _lacked(simulation: Simulation, found: AskedAbout) -> list[str]:
     return sorted({name for each in refusals for name in each.lacking})
 
 
-def _largest(held: Iterable[Consumer]) -> tuple[Holder, ...]:
-    """Return the largest consumers. First those with reserved amounts: they keep others out and hold nothing."""
+def _largest(simulation: Simulation, held: Iterable[Consumer]) -> tuple[Holder, ...]:
+    """Return the largest consumers; first those with reserved amounts: they keep others out and hold nothing."""
     ordered = sorted(held, key=lambda one: (one.resource, not one.reserved, -one.amount, one.job))[:MOST_HOLDERS]
-    return tuple(Holder(one.job, one.queue, one.resource, one.text, one.pods, one.reserved) for one in ordered)
+    jobs = simulation.mirror.cluster.jobs
+    return tuple(
+        Holder(one.job, one.queue, one.resource, one.text, one.pods, one.reserved, *_workload(jobs.get(one.job)))
+        for one in ordered
+    )
+
+
+def _workload(job: JobInfo | None) -> WorkloadName:
+    """Return the workload of a job; nothing of what a plugin names that is no job."""
+    return workload_of(job) if job is not None else WorkloadName("")
 
 
 # --- nodes ----------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from volsched.diagnose.records import Figures, QueueState, WaitingJob
+from volsched.diagnose.workload_names import workload_of
 from volsched.framework.quota_report import Dimension, QueueUse, Usage
 from volsched.model.job import JobInfo
 from volsched.model.values.quantity import format_amount
@@ -59,6 +60,7 @@ def waiting_job(simulation: Looked, job: JobInfo, position: int) -> WaitingJob:
         position,
         len(job.waiting),
         quantities(asked_of(job)),
+        *workload_of(job),
     )
 
 

@@ -11,8 +11,8 @@ import msgspec
 
 API_VERSION: Final = "volsched.io/v1alpha1"
 
-KINDS: Final = ("pod", "podgroup", "job", "queue")
-"""What may be asked about."""
+KINDS: Final = ("pod", "podgroup", "job", "deployment", "replicaset", "statefulset", "daemonset", "queue")
+"""Kinds that a question may be about. Other kinds of workloads may be, too."""
 
 State = Literal["scheduled", "waits", "finished", "idle"]
 """``idle`` is what has nothing to schedule: a Job without pods that is over, a queue without waiting jobs."""
@@ -82,7 +82,8 @@ class QueuePosition(AnswerRecord, frozen=True):
 class Holder(AnswerRecord, frozen=True):
     """Who holds something of what is waited for. ``name`` is a job's ``namespace/name``.
 
-    ``reserved`` is how much of the amount is kept for it, as it was admitted and does not hold it yet.
+    ``reserved`` is how much of the amount is kept for it, as it was admitted and does not hold it yet. ``workload``
+    and ``replica_set`` as in WaitingJob.
     """
 
     name: str
@@ -91,6 +92,8 @@ class Holder(AnswerRecord, frozen=True):
     amount: str
     pods: int
     reserved: str = ""
+    workload: str = ""
+    replica_set: str = ""
 
 
 class NodeLine(AnswerRecord, frozen=True):
@@ -156,10 +159,15 @@ class Explanation(AnswerRecord, frozen=True):
     advice: Advice | None = None
     warnings: tuple[str, ...] = ()
     jobs: tuple[WaitingJob, ...] = ()
+    workload: str = ""
 
 
 class WaitingJob(AnswerRecord, frozen=True):
-    """A job that waits, for lists. ``position`` counts from 1 in its queue; 0 where no order is known."""
+    """A job that waits, for lists. ``position`` counts from 1 in its queue; 0 where no order is known.
+
+    ``name`` is that of the PodGroup. ``workload`` is the workload of the job as ``Kind/name``; ``replica_set`` is the
+    ReplicaSet if the workload is a Deployment.
+    """
 
     name: str
     namespace: str
@@ -171,6 +179,8 @@ class WaitingJob(AnswerRecord, frozen=True):
     position: int
     pods: int
     requests: dict[str, str]
+    workload: str = ""
+    replica_set: str = ""
 
 
 class QueueState(AnswerRecord, frozen=True):

@@ -180,6 +180,12 @@ def as_name(text: str) -> str:
     return text[: LONGEST_NAME + 1]
 
 
+def owner_name(meta: api.ObjectMeta) -> str:
+    """Return the controller of an object as ``Kind/name``; empty without one."""
+    owner = meta.controller
+    return f"{as_name(owner.kind)}/{as_name(owner.name)}" if owner is not None else ""
+
+
 def volcano_group_of(pod: api.Pod) -> str:
     """Return the name of the Volcano PodGroup that a pod names; empty without one."""
     return "" if scheduling_group_of(pod) else intern(as_name(pod.metadata.annotations.get(GROUP_NAME, "")))
@@ -310,6 +316,7 @@ def group_spec(group: api.PodGroup, report: Report) -> JobProperties:
     return JobProperties(
         has_group=True,
         group_uid=meta.uid,
+        owner=owner_name(meta),
         min_available=spec.min_member,
         min_roles=spec.min_task_member,
         min_resources=minimum_of(group, report),

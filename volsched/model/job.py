@@ -72,6 +72,7 @@ class JobProperties:
     """The properties of a job's PodGroup; replaced as a whole when the PodGroup changes.
 
     ``has_group``: the PodGroup exists. ``implicit``: the job of a plain pod that is scheduled without one.
+    ``owner``: the PodGroup's controller as ``Kind/name``, empty without one.
     ``min_resources`` is the stated minimum; of a native group the request of its first members. ``unserved`` refuses a
     job with a hard rule that volsched cannot keep (``unserved.py``). ``native``: the PodGroup if it is one of
     Kubernetes' own.
@@ -79,6 +80,7 @@ class JobProperties:
 
     has_group: bool = False
     group_uid: str = ""
+    owner: str = ""
     implicit: bool = False
     min_available: int = 1
     min_roles: Mapping[str, int] = field(default_factory=dict)

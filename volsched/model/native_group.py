@@ -34,14 +34,15 @@ class NativeGroup(msgspec.Struct, frozen=True, gc=False):
     pods are evicted together (``disruptionMode``). ``priority`` is None if it is not set. ``preempts`` is None if the
     pods state whether they may preempt. ``claims`` are shared by all pods, ``claim_names`` those that were made of
     templates. ``workload`` names the Workload that it was made from. ``created`` is in seconds since the epoch.
-    ``fault`` states which part is not understood, empty without one: a group with a fault is not placed. Its conditions
-    are no part of it.
+    ``owner`` is the controller as ``Kind/name``, empty without one. ``fault`` states which part is not understood,
+    empty without one: a group with a fault is not placed. Its conditions are no part of it.
     """
 
     version: ApiVersion
     namespace: str
     name: str
     uid: str
+    owner: str = ""
     created: float | None = None
     terminating: bool = False
     labels: Mapping[str, str] = {}

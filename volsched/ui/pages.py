@@ -15,6 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from volsched.diagnose.cards import NodeCards
 from volsched.diagnose.records import Figures, QueueState, WaitingJob
+from volsched.diagnose.workload_names import WorkloadName, told_apart
 from volsched.ui.history import Moment, number
 from volsched.ui.redaction import VisiblePicture
 from volsched.ui.table import Event, Table
@@ -42,12 +43,19 @@ class Bar(NamedTuple):
     quota: int | None
 
 
+class JobRow(NamedTuple):
+    """A waiting job in a list, and the name of its workload there."""
+
+    job: WaitingJob
+    workload: str
+
+
 class QueueRow(NamedTuple):
     """A queue in the list: its depth, its longest waiting job, and the usage of its first resource."""
 
     queue: QueueState
     depth: int
-    jobs: tuple[WaitingJob, ...]
+    jobs: tuple[JobRow, ...]
     others: int
     moments: tuple[Moment, ...]
 
@@ -66,7 +74,8 @@ class View:
         """Show something else. The events that do so where it was shown before."""
         rows = _ROWS[self.name](seen, self.filters, history)
         first = PAGE * (min(self.page, max(1, -(-len(rows) // PAGE))) - 1)
-        events = self.table.show([(row_id(*_NAMES[self.name](row)), row) for row in rows[first : first + PAGE]])
+        shown = _on_page(self.name, rows[first : first + PAGE])
+        events = self.table.show([(row_id(*_NAMES[self.name](row)), row) for row in shown])
         before, self._caption = self._caption, self._summary(seen, first, len(rows))
         return [*events, self.caption()] if self._caption != before else events
 
@@ -162,6 +171,17 @@ def _job_rows(seen: VisiblePicture, filters: Filters, _: HistoryOf) -> Sequence[
     return _matching("waiting", filters, seen.waiting, lambda job: (job.namespace, job.queue, job.message))
 
 
+def _on_page(view: str, rows: Sequence[Any]) -> Sequence[Any]:
+    """Return the rows of one page; jobs get names that tell the workloads on it apart."""
+    return job_rows(rows) if view == "waiting" else rows
+
+
+def job_rows(jobs: Sequence[WaitingJob]) -> tuple[JobRow, ...]:
+    """Return the rows of some jobs, with names that tell their workloads apart."""
+    named = told_apart(jobs, lambda job: job.namespace, lambda job: WorkloadName(job.workload, job.replica_set))
+    return tuple(map(JobRow, jobs, named))
+
+
 def _queue_rows(seen: VisiblePicture, filters: Filters, history: HistoryOf) -> Sequence[QueueRow]:
     rows = list(_all_queue_rows(seen, history))
     return _matching("queues", filters, rows, lambda row: (row.queue.name,))
@@ -172,7 +192,7 @@ def _all_queue_rows(seen: VisiblePicture, history: HistoryOf) -> Iterator[QueueR
     for job in seen.waiting:
         waiting[job.queue].append(job)
     for queue, depth in tree(seen.queues):
-        jobs = tuple(sorted(waiting[queue.name], key=_longest_first)[:MOST_LISTED])
+        jobs = job_rows(sorted(waiting[queue.name], key=_longest_first)[:MOST_LISTED])
         moments = tuple(history(queue.name, queue.figures[0].resource)) if queue.figures else ()
         yield QueueRow(queue, depth, jobs, seen.others.get(queue.name, 0), moments)
 
@@ -189,7 +209,7 @@ _ROWS: Final[Mapping[str, Callable[[VisiblePicture, Filters, HistoryOf], Sequenc
 _NAMES: Final[Mapping[str, Callable[[Any], tuple[str, ...]]]] = {
     "queues": lambda row: (row.queue.name,),
     "cards": lambda row: (row.model, row.node, row.sort),
-    "waiting": lambda row: (row.namespace, row.name),
+    "waiting": lambda row: (row.job.namespace, row.job.name),
 }
 """The keys of the rows of each view."""
 

@@ -26,6 +26,7 @@ from volsched.model import api
 from volsched.model.api import native_groups as native
 from volsched.model.cards.naming import first_name, no_names
 from volsched.model.changes import Change, Put
+from volsched.model.job import JobInfo
 from volsched.model.plan import StepRecorder
 from volsched.quota.report import unlimited_usage
 from volsched.scheduler import Profile, Scheduler
@@ -39,13 +40,17 @@ KINDS: Final = ("Node", "Namespace", "Queue", "PodGroup", *native.NAMES, "Pod")
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The result. ``is_limited``: a plugin in force keeps quotas of queues; ``tables`` are those of other quotas."""
+    """The result. ``is_limited``: a plugin in force keeps quotas of queues; ``tables`` are those of other quotas.
+
+    ``jobs`` are by ``namespace/name``.
+    """
 
     usage: Usage
     cards: Mapping[str, CardUse]
     tables: Sequence[QuotaTable]
     is_limited: bool
     objects: Sequence[api.ApiObject]
+    jobs: Mapping[str, JobInfo]
 
 
 class _LookPlugin:
@@ -89,7 +94,7 @@ def look(inventory: Inventory | None, in_force: InForce, flags: Mapping[str, Any
     usage = witness.usages[0] if witness.usages else unlimited_usage(mirror.cluster)
     cards = usage.cards if usage.by_card else cards_of_cluster(mirror.cluster, witness.card_name)
     objects = inventory.objects if inventory is not None else _objects(changes)
-    return Look(usage, cards, witness.tables, bool(witness.usages), objects)
+    return Look(usage, cards, witness.tables, bool(witness.usages), objects, mirror.cluster.jobs)
 
 
 def keeps_tables(in_force: InForce) -> bool:

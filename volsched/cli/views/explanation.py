@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Final
 
-from volsched.diagnose.records import Advice, Explanation, Figures
+from volsched.diagnose.records import Advice, Explanation, Figures, Holder
+from volsched.diagnose.workload_names import WorkloadName, told_apart
 from volsched.model.values.visible import visible
 from volsched.simulation.table import Row, section, text_of
 
@@ -53,6 +54,8 @@ def _reason(answer: Explanation, width: int) -> Iterator[str]:
 
 
 def _details(answer: Explanation) -> Iterator[str]:
+    if answer.workload.lower() not in ("", f"{answer.subject.kind}/{answer.subject.name}"):
+        yield f"Workload:  {answer.workload}"
     if answer.gang is not None:
         gang = answer.gang
         counts = f"{gang.ready} hold room, {gang.waiting} wait, {gang.pods} pods in all"
@@ -83,10 +86,28 @@ def _quota(figures: tuple[Figures, ...]) -> Iterator[Row]:
 
 def _holders(answer: Explanation) -> Iterator[Row]:
     with_reserved = any(holder.reserved for holder in answer.holders)
-    yield ("JOB", "QUEUE", "RESOURCE", "AMOUNT", "PODS", *(["RESERVED"] if with_reserved else []))
-    for holder in answer.holders:
+    yield ("NAMESPACE", "WORKLOAD", "QUEUE", "RESOURCE", "AMOUNT", "PODS", *(["RESERVED"] if with_reserved else []))
+    named = told_apart(answer.holders, lambda one: (_namespace(one), one.resource), _workload_of_holder)
+    for holder, workload in zip(answer.holders, named, strict=True):
         reserved = [holder.reserved or _NONE] if with_reserved else []
-        yield (holder.name, holder.queue, holder.resource, holder.amount, str(holder.pods), *reserved)
+        yield (
+            _namespace(holder),
+            workload,
+            holder.queue,
+            holder.resource,
+            holder.amount,
+            str(holder.pods),
+            *reserved,
+        )
+
+
+def _namespace(holder: Holder) -> str:
+    """Return the namespace of a job; a dash for the number of other jobs."""
+    return holder.name.partition("/")[0] if holder.workload else _NONE
+
+
+def _workload_of_holder(holder: Holder) -> WorkloadName:
+    return WorkloadName(holder.workload or holder.name, holder.replica_set)
 
 
 def _pods(answer: Explanation) -> Iterator[Row]:
@@ -98,9 +119,10 @@ def _pods(answer: Explanation) -> Iterator[Row]:
 
 
 def _jobs(answer: Explanation) -> Iterator[Row]:
-    yield "JOB", "POSITION", "PODS", "STEP", "WHY"
-    for job in answer.jobs:
-        yield f"{job.namespace}/{job.name}", str(job.position), str(job.pods), job.step, job.message
+    yield "NAMESPACE", "WORKLOAD", "POSITION", "PODS", "STEP", "WHY"
+    named = told_apart(answer.jobs, lambda job: job.namespace, lambda job: WorkloadName(job.workload, job.replica_set))
+    for job, workload in zip(answer.jobs, named, strict=True):
+        yield job.namespace, workload, str(job.position), str(job.pods), job.step, job.message
 
 
 def _nodes(answer: Explanation) -> Iterator[Row]:

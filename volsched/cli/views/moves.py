@@ -48,9 +48,9 @@ def _summary(moves: Moves, number: int) -> str:
 
 
 def _moves(moves: Moves) -> Iterator[Sequence[str]]:
-    yield "POD", "FROM", "TO"
+    yield "POD", "WORKLOAD", "FROM", "TO"
     for move in moves.moves:
-        yield move.pod, move.node, move.to
+        yield move.pod, move.workload or "-", move.node, move.to
 
 
 def _passed_over(moves: Moves) -> Iterator[Sequence[str]]:

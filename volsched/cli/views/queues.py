@@ -10,6 +10,7 @@ from typing import Any, Final
 from volsched.cli.inputs.in_force import CAPACITY_CARD
 from volsched.cli.inputs.look import Look
 from volsched.cli.views.quotas import by_name, sections
+from volsched.diagnose.workload_names import WorkloadName, told_apart, workload_of
 from volsched.framework.quota_report import CardUse, Dimension, JobUse, QueueUse, Usage
 from volsched.framework.validation import Surroundings, Validator
 from volsched.mirror.reading import GROUP_NAME
@@ -73,7 +74,7 @@ def described(seen: Look, about: About, problems: Mapping[str, Sequence[str]]) -
         name: {
             **_queue(usage.queues[name]),
             "allowedNamespaces": [_rule(level, rule) for level, rule in _rules(usage, name)] or None,
-            "jobs": {job.name: _job_row(job, by_card=usage.by_card) for job in usage.queues[name].jobs},
+            "jobs": {job.name: _job_row(seen, job) for job in usage.queues[name].jobs},
             "problems": list(problems[name]),
         }
         for name in problems
@@ -130,8 +131,10 @@ def _value(resource: str, amount: int | None) -> str | int | None:
     return format_amount(resource, amount) if resource else whole(amount)
 
 
-def _job_row(job: JobUse, *, by_card: bool) -> Json:
+def _job_row(seen: Look, job: JobUse) -> Json:
+    by_card = seen.usage.by_card
     return {
+        "workload": _workload(seen, job).name,
         "phase": job.phase,
         "used": _amounts(job.held, by_card=by_card),
         "reserved": _amounts(job.reserved, by_card=by_card),
@@ -176,7 +179,7 @@ def page(seen: Look, name: str, problems: Sequence[str], width: int) -> str:
         *_whom_it_lets_in(seen.usage, name, width),
         *section("Quota", _quota_rows(seen, use), width),
         *sections(seen.tables, width, queue=name),
-        *section("Jobs", _job_rows(use, by_card=seen.usage.by_card), width),
+        *section("Jobs", _job_rows(seen, use), width),
         *section("Problems", (("WHAT IS WRONG",), *((problem,) for problem in problems)), width),
     ]
     if not use.jobs:
@@ -259,11 +262,21 @@ def _remark(use: CardUse) -> str:
     return f"over-committed by {whole(quota - use.total)}" if quota > use.total else ""
 
 
-def _job_rows(use: QueueUse, *, by_card: bool) -> Iterator[Row]:
-    yield "JOB", "PHASE", "HOLDS", "RESERVED", "WAITS FOR", "PODS"
-    for job in use.jobs:
-        amounts = (_text(found, by_card=by_card) for found in (job.held, job.reserved, job.pending))
-        yield job.name, job.phase or "Pending", *amounts, _pods(job)
+def _job_rows(seen: Look, use: QueueUse) -> Iterator[Row]:
+    yield "NAMESPACE", "WORKLOAD", "PHASE", "HOLDS", "RESERVED", "WAITS FOR", "PODS"
+    workloads = told_apart(use.jobs, _namespace, lambda job: _workload(seen, job))
+    for job, workload in zip(use.jobs, workloads, strict=True):
+        found = (job.held, job.reserved, job.pending)
+        amounts = (_text(each, by_card=seen.usage.by_card) for each in found)
+        yield _namespace(job), workload, job.phase or "Pending", *amounts, _pods(job)
+
+
+def _namespace(job: JobUse) -> str:
+    return job.name.partition("/")[0]
+
+
+def _workload(seen: Look, job: JobUse) -> WorkloadName:
+    return workload_of(seen.jobs[job.name])
 
 
 def _text(amounts: Mapping[str, int], *, by_card: bool) -> str:

@@ -36,6 +36,10 @@ EXPLAINED: Final = {
     "pod": ("", "pods"),
     "podgroup": ("scheduling.volcano.sh", "podgroups"),
     "job": ("batch.volcano.sh", "jobs"),
+    "deployment": ("apps", "deployments"),
+    "replicaset": ("apps", "replicasets"),
+    "statefulset": ("apps", "statefulsets"),
+    "daemonset": ("apps", "daemonsets"),
     "queue": ("scheduling.volcano.sh", "queues"),
 }
 """Kinds of `/explain`, each with the API group and resource that its reader must be allowed to get."""

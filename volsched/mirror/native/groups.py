@@ -154,6 +154,7 @@ class NativeGroups:
         job.spec = JobProperties(
             has_group=True,
             group_uid=group.uid,
+            owner=group.owner,
             min_available=group.min_count,
             min_resources=job.spec.min_resources,
             priority_class=group.priority_class,

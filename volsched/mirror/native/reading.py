@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from volsched.mirror.reading import seconds
+from volsched.mirror.reading import owner_name, seconds
 from volsched.model import api, labels
 from volsched.model.api.native_groups import GROUP, PodGroup
 from volsched.model.conditions import REMEMBERED
@@ -119,6 +119,7 @@ def _about(found: PodGroup) -> NativeGroup:
         meta.namespace,
         meta.name,
         meta.uid,
+        owner=owner_name(meta),
         created=seconds(meta.creation_timestamp),
         terminating=meta.deletion_timestamp is not None,
         labels=labels.kept(meta.labels),
