@@ -48,7 +48,7 @@ class EnqueueAction:
         self._timeout = arguments[RESERVATION_TIMEOUT] or math.inf
 
     def execute(self, session: Session) -> None:
-        """Take the best job of the best queue until all were asked once; last, those whose admission has ended."""
+        """Take the best job of the best queue until all were asked once. Last, those whose admission has ended."""
         AdmissionReservations.of(session).times.timeout = self._timeout
         jobs, turn = _unadmitted(session), session.admission_turn
         if not jobs:

@@ -159,7 +159,7 @@ def _equal_tasks(tasks: Sequence[TaskInfo], most: int) -> list[TaskInfo]:
 
 
 def _headroom(session: Session, queue: QueueInfo, task: TaskInfo) -> Headroom:
-    """What the queue may take on; the room that the task itself was promised does not count against it."""
+    """Return what the queue may take on. The room that the task itself was promised does not count against it."""
     found = session.quota(queue, task)
     if found.refusal is None or not session.nominations.is_kept(task):
         return found

@@ -58,7 +58,7 @@ def take(session: Session, statement: Statement, task: TaskInfo, room: Room) -> 
 
 
 def promise(session: Session, statement: Statement, task: TaskInfo, node: NodeInfo) -> Verdict | None:
-    """Promise a task room on a node, or put it there if less important promises can wait; return a plugin's refusal."""
+    """Promise a task room on a node, or put it there if less important promises can wait. Return a plugin's refusal."""
     if _goes_first(session, statement, task, node):
         return None
     refusal = statement.pipeline(task, node)

@@ -22,7 +22,7 @@ Where: TypeAlias = Mapping[str, bool]
 
 
 def is_evictable(victim: TaskInfo) -> bool:
-    """Whether a task's pod may be evicted at all."""
+    """True if a task's pod may be evicted at all."""
     return victim.status in EVICTABLE and victim.spec.preemptable and victim.job is not None
 
 

@@ -415,7 +415,7 @@ class VictimSearch:
         return f"{of_queue(task.queue)} (priority {task.eviction_priority})"
 
     def _may_all_leave(self, together: list[TaskInfo]) -> bool:
-        """Whether all of these may go as things are now, those that went before counted as gone."""
+        """True if all of these may go as things are now, those that went before counted as gone."""
         if not all(map(self.is_candidate, together)) or len(self.vote(self.task, together)) < len(together):
             return False
         return not self._keeping or not by_budget(self.session, together)[1]

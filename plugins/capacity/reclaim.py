@@ -1,8 +1,8 @@
 """Reclaim between queues: one below its deserved share takes from queues above theirs, never below guarantees.
 
-With ``ancestors`` (``ancestorReclaimLevel``), so many queues above count as well: a queue whose own due is used up may
-take room for one above it that is below its due, and what is above its due in a queue stays when the one above it, on
-the way to where the two part, is not.
+With ``ancestors`` (``ancestorReclaimLevel``), so many queues above count as well: a queue whose own deserved share is
+used up may take room for one above it that is below its deserved share, and what is above its deserved share in a queue
+stays when the one above it, on the way to where the two part, is not.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Reclaim:
         return True if True in answers else False if False in answers else None
 
     def _is_within(self, queue: str, request: Amounts) -> bool | None:
-        """Return whether a queue with a request stays within its deserved share; None if it states none."""
+        """Return whether a queue with a request stays within its deserved share, or None if it states none."""
         held, stated = self._quotas.allocated(queue), self._quotas.amounts(queue).stated
         asked = [name for name in request if name in stated]
         return all(held.get(name, 0) + request[name] <= stated[name] for name in asked) if asked else None

@@ -219,7 +219,7 @@ class ProportionQuotas(ResourceQuotas):
         return any(deserved_share > held.get(name, 0) for name, deserved_share in self.deserved(queue.name).items())
 
     def is_within(self, queue: QueueInfo, task: TaskInfo) -> bool | None:
-        """Return whether a queue stays within its deserved share with a task; None for one that asks for nothing."""
+        """Return whether a queue stays within its deserved share with a task, or None for one that asks for nothing."""
         request = task.template.request
         return not self.beyond(queue.name, request) if request else None
 

@@ -12,7 +12,7 @@ from volsched.diagnose.cluster_snapshot import ClusterSnapshot
 from volsched.diagnose.explain import NotFoundError, explain
 from volsched.diagnose.queries import waiting_jobs
 from volsched.diagnose.records import Subject
-from volsched.diagnose.workload_names import WorkloadName, told_apart
+from volsched.diagnose.workload_names import WorkloadName, distinguished
 from volsched.simulation.documents import documents_in
 from volsched.simulation.manifests import read_inventory
 from volsched.simulation.runner import Simulation
@@ -105,7 +105,7 @@ def test_replica_sets_of_one_deployment_are_told_apart() -> None:
     rows = [("shop", WorkloadName("Deployment/web", name)) for name in REPLICA_SETS]
     other = ("bank", WorkloadName("Deployment/web", "web-1"))
 
-    assert told_apart([*rows, other], lambda row: row[0], lambda row: row[1]) == [
+    assert distinguished([*rows, other], lambda row: row[0], lambda row: row[1]) == [
         "Deployment/web (ReplicaSet/web-5d4f)",
         "Deployment/web (ReplicaSet/web-77c9)",
         "Deployment/web",

@@ -461,7 +461,7 @@ def _lacked(simulation: Simulation, found: AskedAbout) -> list[str]:
 
 
 def _largest(simulation: Simulation, held: Iterable[Consumer]) -> tuple[Holder, ...]:
-    """Return the largest consumers; first those with reserved amounts: they keep others out and hold nothing."""
+    """Return the largest consumers. First those with reserved amounts: they keep others out and hold nothing."""
     ordered = sorted(held, key=lambda one: (one.resource, not one.reserved, -one.amount, one.job))[:MOST_HOLDERS]
     jobs = simulation.mirror.cluster.jobs
     return tuple(
@@ -471,7 +471,7 @@ def _largest(simulation: Simulation, held: Iterable[Consumer]) -> tuple[Holder, 
 
 
 def _workload(job: JobInfo | None) -> WorkloadName:
-    """Return the workload of a job; nothing of what a plugin names that is no job."""
+    """Return the workload of a job. Nothing of what a plugin names that is no job."""
     return workload_of(job) if job is not None else WorkloadName("")
 
 

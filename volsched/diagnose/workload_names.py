@@ -44,7 +44,7 @@ def workload_of(job: JobInfo) -> WorkloadName:
 
 
 def is_called(job: JobInfo, kind: str, name: str) -> bool:
-    """True if a job is that of a workload; ``kind`` is in lower case. A ReplicaSet's job is its Deployment's too."""
+    """True if a job is that of a workload. ``kind`` is in lower case. A ReplicaSet's job is its Deployment's too."""
     names = (workload_of(job).name, job.spec.owner)
     return any(found.lower() == f"{kind}/{name}" and found.endswith(f"/{name}") for found in names)
 
@@ -55,10 +55,10 @@ def _without_owner(name: str) -> str:
     return f"PodGroup/{name.removeprefix(NATIVE)}"
 
 
-def told_apart(
+def distinguished(
     rows: Iterable[Row], place: Callable[[Row], Hashable], workload: Callable[[Row], WorkloadName]
 ) -> list[str]:
-    """Return the name of each row's workload; equal names in one place (a namespace) have the ReplicaSet added."""
+    """Return the name of each row's workload. Equal names in one place (a namespace) have the ReplicaSet added."""
     named = [(place(row), workload(row)) for row in rows]
     counts = Counter((where, found.name) for where, found in named)
     return [found.full if counts[where, found.name] > 1 else found.name for where, found in named]

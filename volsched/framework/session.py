@@ -127,7 +127,7 @@ class Session(SessionQueries):
     # -- what queues take on ------------------------------------------------------------------------------------------
 
     def quota(self, queue: QueueInfo, task: TaskInfo) -> Headroom:
-        """Return the smallest headroom of all quotas for tasks like this one; its ``batch`` may be placed in one step.
+        """Return the smallest headroom of all quotas for tasks like this one. Its ``batch`` may be placed in one step.
 
         A refused task counts there no longer because its gate was lifted.
         """

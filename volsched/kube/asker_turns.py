@@ -21,7 +21,7 @@ class TooManyAskedError(Exception):
 
 
 class AskerTurns:
-    """At once ``at_once`` in total, ``of_one`` per client; per client ``waiting`` more wait, in total ``in_all``.
+    """At once ``at_once`` in total, ``of_one`` per client. Per client ``waiting`` more wait, in total ``in_all``.
 
     Used on one event loop. If ``of_one`` is below ``at_once``, one client alone leaves room for others.
     """

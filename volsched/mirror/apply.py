@@ -237,7 +237,7 @@ class Mirror:
         self.binding_backoffs.tick(now)
 
     def next_retry(self) -> float | None:
-        """Return when the next held task may be tried again; None if none waits for a time."""
+        """Return when the next held task may be tried again, or None if none waits for a time."""
         return self.binding_backoffs.next()
 
     def take_failed(self) -> list[TaskInfo]:

@@ -9,7 +9,7 @@ from volsched.model.pods.task import TaskInfo
 
 
 class BindingBackoffs:
-    """Tasks that back off; times are in seconds since the epoch."""
+    """Tasks that back off. Times are in seconds since the epoch."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster

@@ -279,14 +279,14 @@ class JobInfo:
     # -- counting, called by the cluster only ---------------------------------------------------------------------
 
     def add_member(self, task: TaskInfo) -> None:
-        """Count a task that has just become a member; the job is worth another try."""
+        """Count a task that has just become a member. The job is worth another try."""
         self.requeue()
         self.tasks[task.uid] = task
         self.highest = None
         self._count(task, task.status, 1)
 
     def remove_member(self, task: TaskInfo) -> None:
-        """Stop counting a member; the job is worth another try."""
+        """Stop counting a member. The job is worth another try."""
         self.requeue()
         del self.tasks[task.uid]
         self.highest = None

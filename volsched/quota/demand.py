@@ -142,7 +142,7 @@ class JobDemands(JobSums, Generic[D]):
         return self.queues().get(level, _NO_DEMAND)
 
     def own(self, queue: str) -> QueueDemand[D]:
-        """The sums of the jobs of a queue itself, for reports; all are added again after any change."""
+        """Return the sums of the jobs of a queue itself, for reports. All are added again after any change."""
         if not self._above:
             return self.of(queue)
         self.refresh()

@@ -19,7 +19,7 @@ LONGEST_JOB: Final = 100 * YEAR
 """Seconds for which a job may run."""
 
 MOST_PODS: Final = 200_000
-"""The most jobs that have come and are not over: more than a Kubernetes cluster has."""
+"""The most pods of jobs that have come and are not over: more than a Kubernetes cluster has."""
 
 EXPECTED_DURATION: Final = "volsched.io/expected-duration"
 """The annotation with the declared duration of a job, as Go writes it."""

@@ -15,7 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from volsched.diagnose.cards import NodeCards
 from volsched.diagnose.records import Figures, QueueState, WaitingJob
-from volsched.diagnose.workload_names import WorkloadName, told_apart
+from volsched.diagnose.workload_names import WorkloadName, distinguished
 from volsched.ui.history import Moment, number
 from volsched.ui.redaction import VisiblePicture
 from volsched.ui.table import Event, Table
@@ -172,13 +172,13 @@ def _job_rows(seen: VisiblePicture, filters: Filters, _: HistoryOf) -> Sequence[
 
 
 def _on_page(view: str, rows: Sequence[Any]) -> Sequence[Any]:
-    """Return the rows of one page; jobs get names that tell the workloads on it apart."""
+    """Return the rows of one page. Jobs get names that tell the workloads on it apart."""
     return job_rows(rows) if view == "waiting" else rows
 
 
 def job_rows(jobs: Sequence[WaitingJob]) -> tuple[JobRow, ...]:
     """Return the rows of some jobs, with names that tell their workloads apart."""
-    named = told_apart(jobs, lambda job: job.namespace, lambda job: WorkloadName(job.workload, job.replica_set))
+    named = distinguished(jobs, lambda job: job.namespace, lambda job: WorkloadName(job.workload, job.replica_set))
     return tuple(map(JobRow, jobs, named))
 
 

@@ -29,7 +29,7 @@ def zones_of(volume: api.PersistentVolume) -> Zones:
 
 
 def refusal(zones: Zones, node: NodeInfo) -> Verdict | None:
-    """Return why a node is in none of a volume's zones (VolumeZone); None if it is in one."""
+    """Return why a node is in none of a volume's zones (VolumeZone), or None if it is in one."""
     labels = node.labels
     if not zones or not any(key in labels for key in PRESENT_ZONE_LABELS):
         return None

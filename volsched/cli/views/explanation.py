@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from volsched.diagnose.records import Advice, Explanation, Figures, Holder
-from volsched.diagnose.workload_names import WorkloadName, told_apart
+from volsched.diagnose.workload_names import WorkloadName, distinguished
 from volsched.model.values.visible import visible
 from volsched.simulation.table import Row, section, text_of
 
@@ -87,7 +87,7 @@ def _quota(figures: tuple[Figures, ...]) -> Iterator[Row]:
 def _holders(answer: Explanation) -> Iterator[Row]:
     with_reserved = any(holder.reserved for holder in answer.holders)
     yield ("NAMESPACE", "WORKLOAD", "QUEUE", "RESOURCE", "AMOUNT", "PODS", *(["RESERVED"] if with_reserved else []))
-    named = told_apart(answer.holders, lambda one: (_namespace(one), one.resource), _workload_of_holder)
+    named = distinguished(answer.holders, lambda one: (_namespace(one), one.resource), _workload_of_holder)
     for holder, workload in zip(answer.holders, named, strict=True):
         reserved = [holder.reserved or _NONE] if with_reserved else []
         yield (
@@ -120,7 +120,9 @@ def _pods(answer: Explanation) -> Iterator[Row]:
 
 def _jobs(answer: Explanation) -> Iterator[Row]:
     yield "NAMESPACE", "WORKLOAD", "POSITION", "PODS", "STEP", "WHY"
-    named = told_apart(answer.jobs, lambda job: job.namespace, lambda job: WorkloadName(job.workload, job.replica_set))
+    named = distinguished(
+        answer.jobs, lambda job: job.namespace, lambda job: WorkloadName(job.workload, job.replica_set)
+    )
     for job, workload in zip(answer.jobs, named, strict=True):
         yield job.namespace, workload, str(job.position), str(job.pods), job.step, job.message
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from volsched.cli.inputs.in_force import CAPACITY_CARD
 from volsched.cli.inputs.look import Look
 from volsched.cli.views.quotas import by_name, sections
-from volsched.diagnose.workload_names import WorkloadName, told_apart, workload_of
+from volsched.diagnose.workload_names import WorkloadName, distinguished, workload_of
 from volsched.framework.quota_report import CardUse, Dimension, JobUse, QueueUse, Usage
 from volsched.framework.validation import Surroundings, Validator
 from volsched.mirror.reading import GROUP_NAME
@@ -264,7 +264,7 @@ def _remark(use: CardUse) -> str:
 
 def _job_rows(seen: Look, use: QueueUse) -> Iterator[Row]:
     yield "NAMESPACE", "WORKLOAD", "PHASE", "HOLDS", "RESERVED", "WAITS FOR", "PODS"
-    workloads = told_apart(use.jobs, _namespace, lambda job: _workload(seen, job))
+    workloads = distinguished(use.jobs, _namespace, lambda job: _workload(seen, job))
     for job, workload in zip(use.jobs, workloads, strict=True):
         found = (job.held, job.reserved, job.pending)
         amounts = (_text(each, by_card=seen.usage.by_card) for each in found)

@@ -37,10 +37,10 @@ MOST_VALUES: Final = 64
 """Values of a list attribute that ``includes`` looks at."""
 
 MOST_SECONDS: Final = 0.5
-"""The time of a session for answers that are not known yet."""
+"""The most seconds of a session for answers that are not known yet."""
 
 MOST_CHARACTERS: Final = 1 << 16
-"""The size of all compiled expressions together. One character takes up to a hundred bytes, compiled."""
+"""The most characters of all compiled expressions together. One character takes up to a hundred bytes, compiled."""
 
 _KEPT_ANSWERS: Final = 1 << 16
 _KEPT_BY_DEVICE: Final = 16

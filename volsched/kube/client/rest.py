@@ -364,7 +364,7 @@ async def _close(sessions: Mapping[Pool, aiohttp.ClientSession], wires: Mapping[
 
 
 async def _ask_the_fence(_: aiohttp.ClientSession, context: Any, __: object) -> None:
-    """Ask the fence whether a write may go, now that there is a connection; its error ends the request."""
+    """Ask the fence whether a write may go, now that there is a connection. Its error ends the request."""
     start_write: StartWrite | None = context.trace_request_ctx
     if start_write is not None:
         start_write(0.0)

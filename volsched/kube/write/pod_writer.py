@@ -245,7 +245,7 @@ class PodWriter:
         self._queue_up_later(write, max(write.backoff.next(), wait))
 
     def _give_up(self, write: _PodWrite, message: str) -> None:
-        """Report a failed write to the scheduler; a pod comes back after its own back-off."""
+        """Report a failed write to the scheduler. A pod comes back after its own back-off."""
         step = write.step
         if isinstance(step, Evict):
             self.evictions_refused += 1
@@ -410,7 +410,7 @@ class PodWriter:
             self._refusals.pop(step.uid, None)
 
     def _gate_stays(self, write: _PodWrite, step: LiftGate, why: str) -> None:
-        """Report why a gate may not be removed, and retry after a growing pause; other pods do not wait for that."""
+        """Report why a gate may not be removed, and retry after a growing pause. Other pods do not wait for that."""
         if why != write.refused_for:
             write.refused_for = why
             _log.warning("a scheduling gate could not be lifted", pod=_key(step), gate=step.gate, error=why)

@@ -71,7 +71,7 @@ class QueueInfo:
 
     @property
     def is_open(self) -> bool:
-        """True if new work is admitted; a queue without a written state is open (*ours*)."""
+        """True if new work is admitted. A queue without a written state is open (*ours*)."""
         return self.spec.reported_state in ("", "Open")
 
     if not TYPE_CHECKING:  # a type checker finds the former names itself
