@@ -507,7 +507,7 @@ def _signature(job: JobInfo) -> tuple[object, ...]:
 
 
 def _asked(session: Session, job: JobInfo) -> dict[str, int]:
-    """Return the sum of what the members request that a job needs to start; missing ones count as the largest."""
+    """Return the sum of what the members request that a job needs to start. Missing ones count as the largest."""
     members, total = needed(session, job), dict[str, int]()
     for task in members:
         total = _sum(total, task)

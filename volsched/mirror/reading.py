@@ -89,7 +89,7 @@ def _same_names(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def seconds(stamp: str | None) -> float | None:
-    """Return a timestamp as seconds since the epoch; None when absent or unreadable.
+    """Return a timestamp as seconds since the epoch, or None when absent or unreadable.
 
     A gang's pods state much the same.
     """

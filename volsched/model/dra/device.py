@@ -188,7 +188,7 @@ class Request(msgspec.Struct, frozen=True):
 
 
 LONGEST_SHAPE: Final = 4096
-"""Characters of a shape that is kept as it is; tables keep shapes when their claims are gone."""
+"""Characters of a shape that is kept as it is. Tables keep shapes when their claims are gone."""
 
 LONG: Final = b"\0"
 """With which the digest of a longer shape begins."""
