@@ -298,6 +298,24 @@ def test_rules_that_read_a_whole_node_stand_beside_scores_by_amounts(engine: Any
     assert stage.best("j-7") is None
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_vector_twin_beside_scores_by_amounts_is_shown_amounts_as_they_are(engine: Any) -> None:
+    def register(registrar: Registrar) -> None:
+        column = registrar.cluster.columns.place("cpu")
+        registrar.register(Predicate(by_amounts(lambda _, node: None)))
+        registrar.register(
+            NodeOrder(
+                by_node(lambda _, node: -float(node.used_of("cpu"))),
+                vector=lambda _, table: -table.columns.used[column][table.rows].astype(np.float64),
+                key=lambda _: "each move changes the answers",
+            )
+        )
+
+    stage = Stage(nodes(3).job("j", tasks=5, cpu="1"), register, engine=engine)
+
+    assert [stage.place(f"j-{number}") for number in range(5)] == ["n0000", "n0001", "n0002", "n0000", "n0001"]
+
+
 def test_amounts_are_asked_about_once_for_nodes_of_a_class_beside_a_rule_that_reads_a_whole_node() -> None:
     of_amounts, of_nodes = Counted(), Counted()
 

@@ -313,6 +313,7 @@ class Entry:
             self._ask_classes(kept, asked, examples[asked])
         totals = kept.sums[questions.leading - 1].take(numbers) if questions.leading else np.zeros(len(rows))
         if not questions.amounts_decide:
+            nodes.columns.refresh()
             ok = kept.sums[0].take(numbers) > NEVER
             for predicate in questions.whole:
                 ok = ok & nodes.passed(predicate.pod(self.task), predicate, rows, ok)
