@@ -317,26 +317,28 @@ def test_a_vector_twin_beside_scores_by_amounts_is_shown_amounts_as_they_are(eng
 
 
 def test_amounts_are_asked_about_once_for_nodes_of_a_class_beside_a_rule_that_reads_a_whole_node() -> None:
-    of_amounts, of_nodes = Counted(), Counted()
+    of_amounts: list[int] = []
+    of_nodes = Counted()
+
+    def most_used(_: Any, node: NodeAmounts) -> float:
+        of_amounts.append(node.used_of("cpu"))
+        return float(node.used_of("cpu"))
 
     def register(registrar: Registrar) -> None:
         registrar.register(Predicate(by_amounts(lambda _, node: no() if node.used_of("cpu") > 1000 else None)))
         registrar.register(NodeOrder(by_facts(lambda _, node: 0.5 if node.name == "n0000" else 0.25)))
-        registrar.register(
-            Predicate(by_node(of_nodes.of_pod)), NodeOrder(by_node(lambda _, node: of_nodes.score(_, node) * 0.0))
-        )
-        registrar.register(
-            NodeOrder(by_amounts(lambda _, node: float(of_amounts.asked.append("") or node.used_of("cpu"))))
-        )
+        registrar.register(Predicate(by_node(of_nodes.of_pod)))
+        registrar.register(NodeOrder(by_node(lambda pod, node: 0.0 * of_nodes.score(pod, node))))
+        registrar.register(NodeOrder(by_amounts(most_used)))
 
     stage = Stage(nodes(40).job("j", tasks=3, cpu="1"), register)
 
     assert stage.place("j-0") == "n0000"
-    assert (len(of_amounts.take()), len(of_nodes.take())) == (1, 2 * 40)
+    assert (of_amounts, len(of_nodes.take())) == ([0], 2 * 40)
     assert stage.place("j-1") == "n0000"
-    assert (len(of_amounts.take()), of_nodes.take()) == (1, ["n0000"] * 2)
+    assert (of_amounts, of_nodes.take()) == ([0, 1000], ["n0000"] * 2)
     assert stage.place("j-2") == "n0001"
-    assert (of_amounts.take(), of_nodes.take()) == ([], []), "a class that a rule by amounts refuses needs no question"
+    assert (of_amounts, of_nodes.take()) == ([0, 1000], []), "a rule by amounts refuses the class of n0000"
 
 
 def test_templates_of_equal_constraints_share_what_is_asked_about_properties_of_nodes() -> None:
