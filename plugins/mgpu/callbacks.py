@@ -1,7 +1,7 @@
 """Whether a pod with cards may go on a node, how good it is there, and which cards it gets.
 
 The two predicates and the score change nothing. Cards are chosen when a session puts a pod on a node, and noted in the
-ledger; the ledger alone undoes that.
+account of the node; that account alone undoes it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from plugins.mgpu.devices import CORE, CORE_OF_CARD, MILLI, NATIVE_BURST_SHARE, NodeCardState, count_of, policy_of
-from plugins.mgpu.placement import Best, ContainerRequest, CardPlacementSearch, alike
+from plugins.mgpu.placement import Best, CardPlacementSearch, ContainerRequest, alike
 from plugins.mgpu.requests import long_names
 from plugins.mgpu.results import without_results, written
 from plugins.mgpu.usage import CardAccount, NodeCardUsage
