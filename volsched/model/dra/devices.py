@@ -61,7 +61,8 @@ class DeviceUsage:
         """A number for each of these pools, another one whenever something of it is taken or given back."""
         self.held: dict[str, tuple[dra.DeviceResult, ...]] = {}
         """What each claim has, by its uid."""
-        self._changes = 0
+        self.changes = 0
+        """How often anything was taken or given back."""
 
     def hold(self, uid: str, results: tuple[dra.DeviceResult, ...]) -> Iterable[PoolId]:
         """Let a claim have these devices instead of those that it had; the pools that changed."""
@@ -77,10 +78,10 @@ class DeviceUsage:
         else:
             self.held.pop(uid, None)
         changed = {PoolId(r.driver, r.pool): None for r in (*before, *results)}
-        self._changes += 1
+        self.changes += 1
         for pool in changed:
             if pool in self.pools:
-                self.versions[pool] = self._changes
+                self.versions[pool] = self.changes
             else:
                 self.versions.pop(pool, None)
         return changed
