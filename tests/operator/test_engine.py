@@ -137,7 +137,7 @@ def test_a_job_that_a_write_finds_gone_leaves_nothing_behind() -> None:
         engine.event_handlers.see(JOB, True, job("j", "2"))
         await settled(engine)
         assert engine.store.jobs == {}
-        assert engine._told == {}
+        assert engine._reported == {}
         assert engine._pace._tokens == {}
 
     asyncio.run(story())
@@ -316,7 +316,7 @@ def test_a_job_that_is_to_stay_for_ever_leaves_no_timer_when_it_is_gone() -> Non
 
         engine.event_handlers.see(JOB, False, raw)
 
-        assert (engine.queue._timers, engine.queue._backoffs, engine._told, engine.store.jobs) == ({}, {}, {}, {})
+        assert (engine.queue._timers, engine.queue._backoffs, engine._reported, engine.store.jobs) == ({}, {}, {}, {})
 
     asyncio.run(story())
 
