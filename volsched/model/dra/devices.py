@@ -137,6 +137,8 @@ class Devices:
         self.usage = DeviceUsage()
         self.vacant: set[str] = set()
         """The uids of claims whose devices count as free while it is tried what would be without their users."""
+        self.kept: dict[str, dra.Allocation] = {}
+        """Devices that count as taken for claims that had them once, by the claim's uid."""
         self.unclean: dict[str, None] = {}
         """The keys of claims that pods used which are gone, and that may have devices still."""
         self.version = 0
@@ -260,6 +262,28 @@ class Devices:
         if is_vacant != (claim.uid in self.vacant):
             (self.vacant.add if is_vacant else self.vacant.discard)(claim.uid)
             self._hold(claim.uid, None if is_vacant else self.allocation_of(claim))
+
+    def keep(self, uid: str, allocation: dra.Allocation | None) -> None:
+        """Let devices count as taken for a claim that had them once; None gives them back."""
+        if allocation is None:
+            self.kept.pop(uid, None)
+        else:
+            self.kept[uid] = allocation
+        self._hold(f"kept/{uid}", allocation)
+
+    @contextmanager
+    def restored(self, claims: Iterable[Claim]) -> Iterator[None]:
+        """Let claims that were deleted or changed be as they were; no device is taken by that, or free."""
+        before = [(claim.key, self.claims.get(claim.key)) for claim in claims]
+        self.claims.update({claim.key: claim for claim in claims})
+        try:
+            yield
+        finally:
+            for key, claim in before:
+                if claim is None:
+                    del self.claims[key]
+                else:
+                    self.claims[key] = claim
 
     @contextmanager
     def cleaned_up(self, pods: Container[str]) -> Iterator[None]:
