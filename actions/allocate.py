@@ -82,6 +82,7 @@ class AllocateAction:
                 tasks = last_first(session, tasks_of(job))
                 allocation.try_again(Attempt(job, tasks, Retry.of(session), searches=searches))
         finally:
+            allocation.lost.give_devices_back()
             searches.namespaces = tuple  # attempts know the searches: no circle is left
         searches.end()
 
@@ -92,7 +93,7 @@ class _Allocation:
     def __init__(self, session: Session, attempts: Mapping[str, Attempt], lost: LostRooms) -> None:
         self._session = session
         self._attempts = attempts
-        self._lost = lost
+        self.lost = lost
 
     def take_turns(self) -> None:
         """Let queues take turns until no job is left that could go on."""
@@ -107,7 +108,7 @@ class _Allocation:
             if overused is not None:
                 self._end_turns(queue, jobs, overused)
                 continue
-            job, has_more = self._lost.next_of(jobs), False
+            job, has_more = self.lost.next_of(jobs), False
             with session.about(job):
                 session.clear_refusal(job)
                 has_more = self._go_on(queue, self._attempts[job.key])
@@ -118,7 +119,7 @@ class _Allocation:
     def _end_turns(self, queue: QueueInfo, jobs: Heap[JobInfo], overused: Verdict) -> None:
         """Place tasks of an overused queue that take nothing more of its share, job by job."""
         while jobs:
-            with self._session.about(job := self._lost.next_of(jobs)):
+            with self._session.about(job := self.lost.next_of(jobs)):
                 self._go_on_without_amounts(queue, self._attempts[job.key], overused)
 
     def _go_on_without_amounts(self, queue: QueueInfo, attempt: Attempt, overused: Verdict) -> None:
@@ -127,7 +128,7 @@ class _Allocation:
         Tasks that request only devices take nothing of a share, which is in amounts.
         """
         session = self._session
-        if self._lost.has_room(attempt.job):
+        if self.lost.has_room(attempt.job):
             self._go_on(queue, attempt)  # the queue held as much a moment ago
         wanted = len(attempt.tasks)
         attempt.tasks = [t for t in attempt.tasks if session.nominations.is_kept(t) or not t.template.request]
@@ -155,8 +156,8 @@ class _Allocation:
         if statement is not None:
             session.clear_refusal(job)
             statement.commit(job)
-            if self._lost.kept:
-                self._lost.placed(job)
+            if self.lost.kept:
+                self.lost.placed(job)
         if statement is None or not attempt.tasks:
             look_ahead(session, queue, job)
         nothing_stands = not attempt.held if statement is None else not attempt.moved
@@ -166,7 +167,10 @@ class _Allocation:
 
     def _place(self, queue: QueueInfo, attempt: Attempt) -> Statement | None:
         """Place a job. One for which room is kept by quotas that people set: its share was settled before."""
-        if not self._lost.kept or not self._lost.has_room(attempt.job):
+        if not self.lost.kept:
+            return place(self._session, queue, attempt)
+        self.lost.keep_devices_from(attempt.job)
+        if not self.lost.has_room(attempt.job):
             return place(self._session, queue, attempt)
         with self._session.shares_settled():
             return place(self._session, queue, attempt)

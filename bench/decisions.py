@@ -15,6 +15,7 @@ the whole session (enqueue, allocate, backfill, closing, statuses and Events mad
   card      as base, with capacity-card: pods name their cards, half of them two models, and four of 20 queues run dry
   packed    as base, with fragmentation in the place of binpack
   packed-own  as own, with fragmentation in the place of binpack
+  mgpu      as base, with mgpu: pods of one card have a part of one instead, eight shared cards a node
   naive     the small engine that asks everything about every node, on a small size, for comparison; same placements
 
 These run when `--variants` names them, since they take minutes on large clusters:
@@ -32,7 +33,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from bench import cards, devices, neighbours, worlds
+from bench import cards, devices, neighbours, shares, worlds
 from bench.common import Report, Stopwatch, garbage_as_in_run, parser
 from bench.plain import PlainPlugin
 from volsched.framework.columns.views import node_view, template_view
@@ -59,7 +60,7 @@ tiers:
 """
 PACKED = worlds.BASE.replace("- name: binpack", "- name: fragmentation")
 Callback = TypeVar("Callback", Predicate, NodeOrder)
-COMMON = ("base", "own", "plain", "scalar", "default", "card", "cpu", "crossquota", "packed", "packed-own")
+COMMON = ("base", "own", "plain", "scalar", "default", "card", "cpu", "crossquota", "packed", "packed-own", "mgpu")
 VARIANTS = (*COMMON, "affinity", "spreading", "devices")
 WITHOUT_CARDS = ("cpu", "crossquota")
 KNOWN = ("Node", "Queue", "DeviceClass", "ResourceSlice")
@@ -119,6 +120,7 @@ def backlog(nodes: int, variant: str) -> list[worlds.Json]:
         "affinity": neighbours.with_affinity,
         "spreading": neighbours.with_spreading,
         "devices": devices.in_place_of_cards,
+        "mgpu": shares.in_place_of_cards,
     }
     return list(dressed[variant](objects) if variant in dressed else objects)
 
@@ -153,6 +155,7 @@ def profile_of(variant: str) -> Profile:
         "default": DEFAULT_CONFIGURATION,
         "card": cards.CONFIGURATION,
         "crossquota": worlds.BASE + worlds.CROSSQUOTA,
+        "mgpu": shares.CONFIGURATION,
         "packed": PACKED,
         "packed-own": PACKED,
     }

@@ -210,8 +210,8 @@ class Scheduler:
             self._released_at = reservations.times.next()
         with boundary.ends_here():
             session.close()
-        with boundary.ends_here():
-            for past in session.rules.of[CountedOverTime]:
+        for past in session.rules.of[CountedOverTime]:
+            with boundary.ends_here():
                 past.settle(now)
         outbox.submit(self._status_steps(session))
         series: tuple[tuple[Series, Numbers], ...] = ()

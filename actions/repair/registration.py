@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from functools import partial
 
 from actions.kept_quota import KeptQuota, Placements
 from actions.repair.lost_room import LostRoom
@@ -16,7 +17,7 @@ from volsched.model.verdict import ConditionReason, Scope, Step, Verdict
 
 def register(registrar: Registrar, rooms: LostRooms) -> None:
     """Keep others from room on nodes, and from what of quotas is charged for it."""
-    quota = KeptQuota(registrar.session, rooms, _charged, _kept_quota)
+    quota = KeptQuota(registrar.session, rooms, partial(_charged, rooms), _kept_quota)
     registrar.register(
         Predicate(rooms.refusal, key=rooms.closed_to, version=rooms.usage, is_temporary=True),
         PrePredicate(quota.refusal, applies_to=quota.applies_to),
@@ -25,7 +26,7 @@ def register(registrar: Registrar, rooms: LostRooms) -> None:
 
 
 @contextmanager
-def _charged(session: Session, room: LostRoom) -> Iterator[Placements]:
+def _charged(rooms: LostRooms, session: Session, room: LostRoom) -> Iterator[Placements]:
     """Have a pod stand in for the one that was lost, on its node, as long as something is tried.
 
     One that is still leaving has the room itself, but counts in its queue no more.
@@ -35,11 +36,12 @@ def _charged(session: Session, room: LostRoom) -> Iterator[Placements]:
         yield ()
         return
     stand_in.job = room.job
-    cluster.add_task(stand_in, stand_in.status)
-    try:
-        yield ((stand_in, node),)
-    finally:
-        cluster.remove_task(stand_in)
+    with rooms.devices.given_back_to(room) if rooms.devices is not None else nullcontext():
+        cluster.add_task(stand_in, stand_in.status)
+        try:
+            yield ((stand_in, node),)
+        finally:
+            cluster.remove_task(stand_in)
 
 
 def _kept_quota(room: LostRoom) -> Verdict:

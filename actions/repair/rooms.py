@@ -31,6 +31,7 @@ from volsched.model.status import IS_ALLOCATED, TaskStatus
 from volsched.model.verdict import Scope, Step, Verdict
 
 if TYPE_CHECKING:
+    from actions.repair.lost_devices import LostDevices
     from actions.repair.lost_room import LostRoom
 
 ACCOUNT: Final = "allocate.repair"
@@ -62,6 +63,8 @@ class LostRooms(Observer):
         self._rows: set[int] = set()
         self._read_to = self._moves = 0
         self.is_trying = False
+        self.devices: LostDevices | None = None
+        """Of the rooms of this session; None where no lost pod had any."""
         self._restore()
 
     @classmethod
@@ -91,7 +94,7 @@ class LostRooms(Observer):
         if self._had_minimum(job):
             self._note_broken(job)
             if not task.evicted:
-                self._lost.append(_room_of(task, job, node))
+                self._lost.append(_room_of(task, job, node, self._cluster))
 
     def job_changed(self, job: JobInfo, *, gone: bool) -> None:
         """Look at the job when the next session begins: pods of it may be leaving."""
@@ -139,6 +142,12 @@ class LostRooms(Observer):
         self._rows = {self._cluster.nodes[name].row for name in self._nodes}
         for room in self.kept.values():
             room.priority = max(member.eviction_priority for member in room.job.tasks.values())
+        self.devices = self._devices() if any(room.claims for room in self.kept.values()) else None
+
+    def _devices(self) -> LostDevices:
+        from actions.repair.lost_devices import LostDevices  # noqa: PLC0415 - few lost pods had devices
+
+        return LostDevices(self._cluster.devices)
 
     def _note_leaving(self, job: JobInfo) -> None:
         """Keep the rooms of pods that are being deleted. No other pod is promised them."""
@@ -147,7 +156,7 @@ class LostRooms(Observer):
         self._note_broken(job)
         for task in sorted(job.tasks.values(), key=lambda task: task.key):
             if task.status is TaskStatus.RELEASING and task.node is not None and not task.evicted:
-                room = _room_of(task, job, task.node)
+                room = _room_of(task, job, task.node, self._cluster)
                 room.leaving = task
                 self._keep(room)
 
@@ -176,6 +185,7 @@ class LostRooms(Observer):
             del self.kept[key]
         if keys:
             self._changes()
+            self.give_devices_back()
 
     def _changes(self) -> None:
         self.version += 1
@@ -249,6 +259,17 @@ class LostRooms(Observer):
             self._moves += changed is None or not self._rows.isdisjoint(changed)
         return self.version, self._moves
 
+    def keep_devices_from(self, job: JobInfo) -> None:
+        """Let devices of rooms count as taken while a job is placed that is kept from them."""
+        if self.devices is not None:
+            task = next(iter(job.tasks.values()))
+            self.devices.keep(room for room in self.kept.values() if room.is_closed_to(task))
+
+    def give_devices_back(self) -> None:
+        """Let no device count as taken for a room: the placement of jobs is over."""
+        if self.devices is not None:
+            self.devices.keep(())
+
     def refusal(self, task: TaskInfo, node: NodeInfo) -> Verdict | None:
         """Why a task may not go on a node: beside it there would be too little for the pods that were lost there."""
         if node.name not in self._nodes:
@@ -259,7 +280,8 @@ class LostRooms(Observer):
         left = [a - u - p for a, u, p in zip(node.allocatable, node.used, node.pipelined, strict=True)]
         for column, amount in (each for room in closed if room.leaving is None for each in room.stand_in.charge):
             left[column] -= amount
-        if all(left[column] >= amount for column, amount in self._cluster.columns.request(task.template)):
+        is_enough = all(left[column] >= amount for column, amount in self._cluster.columns.request(task.template))
+        if is_enough and not (task.template.host_ports and any(room.has_port_of(task) for room in closed)):
             return None
         message = f"node(s) had room kept for {closed[0].job.label}, which lost a pod"
         return Verdict(Step.PREDICATE, "allocate", Scope.NODE, ROOM_KEPT, message, resolvable=False)
@@ -292,7 +314,12 @@ def _would_hold(job: JobInfo) -> Counter[str]:
     return total
 
 
-def _room_of(task: TaskInfo, job: JobInfo, node: NodeInfo) -> LostRoom:
+def _room_of(task: TaskInfo, job: JobInfo, node: NodeInfo, cluster: Cluster) -> LostRoom:
     from actions.repair.lost_room import room_of  # noqa: PLC0415 - few gangs lose pods
 
-    return room_of(task, job, task.name, node.name)
+    room = room_of(task, job, task.name, node.name)
+    if task.template.has_resource_claims or task.template.container_amounts:
+        from actions.repair.lost_devices import claims_lost_with  # noqa: PLC0415 - few lost pods had devices
+
+        room.claims = claims_lost_with(task, cluster.devices)
+    return room

@@ -1,7 +1,7 @@
 """Whether a pod with cards may go on a node, how good it is there, and which cards it gets.
 
 The two predicates and the score change nothing. Cards are chosen when a session puts a pod on a node, and noted in the
-ledger; the ledger alone undoes that.
+account of the node; that account alone undoes it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from plugins.mgpu.devices import CORE, CORE_OF_CARD, MILLI, NATIVE_BURST_SHARE, NodeCardState, count_of, policy_of
-from plugins.mgpu.placement import Best, CardPlacementSearch, alike
+from plugins.mgpu.placement import Best, CardPlacementSearch, ContainerRequest, alike
 from plugins.mgpu.requests import long_names
 from plugins.mgpu.results import without_results, written
 from plugins.mgpu.usage import CardAccount, NodeCardUsage
@@ -35,11 +35,14 @@ from volsched.plugin import (
     TaskInfo,
     TaskStatus,
     Verdict,
+    never,
 )
 
 NAME: Final = "mgpu"
 REASON: Final = "FailedScheduling"
 BEST_SCORE: Final = 10.0
+MOST_KEPT: Final = 64
+"""Different requests for which the best placement on a node is kept."""
 
 
 def _node_refusal(message: str, *, resolvable: bool) -> Verdict:
@@ -82,17 +85,21 @@ class MgpuRules:
 
     def registered(self) -> Iterator[Rule]:
         """Return what the plugin registers of them."""
-        yield PrePredicate(self.invalid, applies_to=self.applies)
+        yield PrePredicate(self.invalid, applies_to=self.applies, for_each_pod=never)
         yield Predicate(self.suits, applies_to=self.applies)
-        yield Predicate(self.fits, applies_to=self.applies)
+        yield Predicate(self.fits, applies_to=self.applies, key=self.key, version=unchanged, for_each_pod=never)
         if self.weight:
-            yield NodeOrder(self.score, applies_to=self.applies)
+            yield NodeOrder(self.score, applies_to=self.applies, key=self.key, version=unchanged, for_each_pod=never)
             yield NodeOrder(self.spare, vector=self.spares, applies_to=self.wants_none)
-        yield EventHandler(self, for_each_pod=self.applies)
+        yield EventHandler(self, for_each_pod=self.applies, in_steps=True)
 
     def applies(self, template: PodTemplate) -> bool:
         """True if pods of a template want cards."""
         return self._usage.follows(template)
+
+    def key(self, task: TaskInfo) -> tuple[ContainerRequest, ...]:
+        """Return what a pod wants of the cards of a node."""
+        return self._requests.sorted(task.template)
 
     # -- filter ---------------------------------------------------------------------------------------------------
 
@@ -137,9 +144,15 @@ class MgpuRules:
         return GIVEN_UP if best.truncated else NO_FIT
 
     def _best(self, template: PodTemplate, node: NodeInfo, account: CardAccount) -> Best:
-        has_to_wait = node.terminating_pods and not node.fits_idle(self._usage.cluster.columns.request(template))
-        state = alike(_state_after_leaving(account, node)) if has_to_wait else account.alike
-        return self._search.best(state, self._requests.sorted(template))
+        wanted = self._requests.sorted(template)
+        if node.terminating_pods and not node.fits_idle(self._usage.cluster.columns.request(template)):
+            return self._search.best(alike(_state_after_leaving(account, node)), wanted)
+        found = account.best.get(wanted)
+        if found is None:
+            if len(account.best) >= MOST_KEPT:
+                account.best.clear()
+            found = account.best[wanted] = self._search.best(account.alike, wanted)
+        return found
 
     # -- score ----------------------------------------------------------------------------------------------------
 
@@ -173,11 +186,15 @@ class MgpuRules:
     def allocate(self, task: TaskInfo) -> Verdict | None:
         """Choose cards for a task that has just been put on a node, and write them into what its Binding carries.
 
-        One that is only promised room gets cards as they will be once those that are leaving have gone.
+        One that is only promised room gets cards as they will be once those that are leaving have gone. Of a step only
+        the first pod was asked about before, and others may have other names of containers.
         """
         node = task.node
         if node is None or not self.applies(task.template):
             return None
+        refusal = self.invalid(task)
+        if refusal is not None:
+            return refusal
         account = self._usage.nodes.get(node.name)
         if account is None:
             return NO_CARDS
@@ -190,17 +207,23 @@ class MgpuRules:
         )
         if placement.lists is None:
             return GIVEN_UP if placement.truncated else NO_FIT
-        self._usage.hold(task, node, placement.lists)
         if not is_promise:
             ids = account.cards.ids if self._by_id else ()
             results = written(request.asks, placement.lists, task.spec.containers, ids)
             task.bind_annotations = {**without_results(task.bind_annotations or {}), **results}
+        self._usage.hold(task, node, placement.lists)
         return None
 
     def deallocate(self, task: TaskInfo) -> None:
-        """Take what was chosen out of the Binding again. The ledger follows the task by itself."""
+        """Take back what was chosen, in the Binding and in the account of the node."""
         if task.status is TaskStatus.ALLOCATED and task.bind_annotations:
             task.bind_annotations = without_results(task.bind_annotations) or None
+            self._usage.give_back(task)
+
+
+def unchanged(_: TaskInfo) -> int:
+    """State that answers about a node change with that node alone."""
+    return 0
 
 
 def _state_after_leaving(account: CardAccount, node: NodeInfo) -> NodeCardState:

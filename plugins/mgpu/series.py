@@ -83,6 +83,7 @@ class MgpuSeries:
         self._search = search
         self._nodes: dict[str, _NodeSample] = {}
         self._changed: dict[str, None] = {}
+        self._version = -1
         self._laid: tuple[Numbers, ...] = self._lay()
 
     def note(self, changed: Mapping[str, None]) -> None:
@@ -109,6 +110,9 @@ class MgpuSeries:
         return QuotaTable("sharedCards", "Shared cards", ("node", "card"), _FIGURES, rows)
 
     def _numbers(self) -> tuple[Numbers, ...]:
+        if self._version == self._usage.version:
+            return self._laid
+        self._version = self._usage.version
         changed = {**self._changed, **self._usage.changed}
         self._changed.clear()
         shown = {name: _shown(self._usage.nodes.get(name)) for name in changed}

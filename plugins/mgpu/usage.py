@@ -20,10 +20,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import NamedTuple
 
 from plugins.mgpu.devices import CORE, CORE_OF_CARD, MEMORY, Cards, FreeCard, NodeCardState, cards_of
-from plugins.mgpu.placement import ContainerRequest, Lists, alike
+from plugins.mgpu.placement import Best, ContainerRequest, Lists, alike
 from plugins.mgpu.requests import MIN_MEMORY, PodRequest, read, wants_cards
 from plugins.mgpu.results import lists_of, only_results
 from volsched.plugin import (
@@ -68,7 +69,8 @@ class CardAccount:
     ``changed`` are the pods whose annotations name other cards by now than they were given, with what they state.
 
     A node without cards has an account when something is wrong with it.
-    ``used`` is what is taken of each card, by however much that is more than it has.
+    ``used`` is what is taken of each card, by however much that is more than it has. ``best`` are the best
+    placements of containers, by what these ask for, until that changes.
     """
 
     cards: Cards
@@ -76,6 +78,7 @@ class CardAccount:
     unclear: dict[str, str] = field(default_factory=dict)
     changed: dict[str, str] = field(default_factory=dict)
     used: list[FreeCard] = field(init=False)
+    best: dict[tuple[ContainerRequest, ...], Best] = field(default_factory=dict)
     _state: NodeCardState | None = None
     _alike: NodeCardState | None = None
 
@@ -128,7 +131,13 @@ class CardAccount:
 
     def _use(self, holding: PodHolding, by: int) -> None:
         self.used = self._plus(self.used, holding, by)
-        self._state = self._alike = None
+        self._alike = None
+        self.best.clear()
+        if self._state is not None:
+            cards = list(self._state.cards)
+            for index in chain.from_iterable(holding.lists):
+                cards[index] = self._left_by(self.used[index])
+            self._state = NodeCardState(self.cards.memory, tuple(cards))
 
     def _plus(self, used: list[FreeCard], holding: PodHolding, by: int) -> list[FreeCard]:
         after = list(used)
@@ -140,11 +149,12 @@ class CardAccount:
         return after
 
     def _free(self, used: list[FreeCard]) -> NodeCardState:
-        memory = self.cards.memory
-        return NodeCardState(
-            memory,
-            tuple(FreeCard(max(0, CORE_OF_CARD - u.core), max(0, memory - u.memory), u.instances) for u in used),
-        )
+        return NodeCardState(self.cards.memory, tuple(map(self._left_by, used)))
+
+    def _left_by(self, used: FreeCard) -> FreeCard:
+        """Return what is free of a card of which this is used."""
+        core, memory, instances = used
+        return FreeCard(max(0, CORE_OF_CARD - core), max(0, self.cards.memory - memory), instances)
 
 
 class Requests:
@@ -173,7 +183,8 @@ class Requests:
 class NodeCardUsage(Observer):
     """The accounts of all nodes with cards; they follow every move of a pod that wants cards.
 
-    ``changed`` are the names of nodes whose account changed since somebody took them.
+    ``changed`` are the names of nodes whose account changed since somebody took them. ``version`` grows with each
+    change of an account.
     """
 
     def __init__(self, cluster: Cluster, requests: Requests) -> None:
@@ -181,6 +192,7 @@ class NodeCardUsage(Observer):
         self.requests = requests
         self.nodes: dict[str, CardAccount] = {}
         self.changed: dict[str, None] = {}
+        self.version = 0
         self._allocations: dict[str, CardAllocation] = {}
         self._left: set[str] = set()
         for node in cluster.rows:
@@ -217,7 +229,7 @@ class NodeCardUsage(Observer):
     def node_removed(self, node: NodeInfo) -> None:
         """Close the account of a node."""
         if self.nodes.pop(node.name, None) is not None:
-            self.changed[node.name] = None
+            self._mark(node)
 
     # -- accounts -------------------------------------------------------------------------------------------------
 
@@ -236,9 +248,14 @@ class NodeCardUsage(Observer):
         self.nodes[node.name].hold(task.uid, PodHolding(self.requests.of(task.template).shapes, lists))
         self._note(node)
 
+    def give_back(self, task: TaskInfo) -> None:
+        """Forget the cards that were chosen for a task."""
+        if task.node is not None:
+            self._release(task, task.node)
+
     def _open(self, node: NodeInfo) -> None:
         cards = _cards_of(node)
-        self.changed[node.name] = None
+        self._mark(node)
         if cards == Cards():
             self.nodes.pop(node.name, None)
             return
@@ -304,8 +321,12 @@ class NodeCardUsage(Observer):
             self._note(node)
 
     def _note(self, node: NodeInfo) -> None:
-        self.changed[node.name] = None
+        self._mark(node)
         self.cluster.node_cache.touch(node)
+
+    def _mark(self, node: NodeInfo) -> None:
+        self.changed[node.name] = None
+        self.version += 1
 
 
 def results_of(task: TaskInfo) -> Mapping[str, str]:

@@ -7,7 +7,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.controllers.cases import Cluster, Json, a_pod, a_task, a_workload, annotations_of, metadata, reference
+from tests.controllers.cases import (
+    Cluster,
+    Json,
+    a_group,
+    a_pod,
+    a_task,
+    a_workload,
+    annotations_of,
+    metadata,
+    reference,
+)
 from tests.controllers.test_retries import World, merged
 from volsched.controllers import grouping
 from volsched.controllers.authors import MANAGER, OURS, WRITTEN, Authorship, authorship_of
@@ -18,7 +28,7 @@ from volsched.controllers.writes import Create, Patch
 from volsched.kube.client.rest import USER_AGENT
 from volsched.mirror.reading import GROUP_NAME
 from volsched.model import api
-from volsched.model.changes import Deleted
+from volsched.model.changes import Deleted, Refused
 
 DB = reference("StatefulSet", "db")
 KEY = "ns/podgroup-uid-db"
@@ -507,3 +517,40 @@ def test_nothing_is_left_of_pods_that_are_gone() -> None:
         cluster.store.gone(Deleted("Pod", "ns", name, f"uid-{name}"))
 
     assert (cluster.store._waiting, cluster.store._pods_of_group) == ({}, {})
+
+
+def test_a_new_pod_is_looked_at_once_its_podgroup_is_there_and_not_before() -> None:
+    cluster = Cluster().put(pod("db-0"))
+    assert [key.kind for key in cluster.keys] == ["PodGroup"]
+    assert [key.kind for key in cluster.store.everything()] == ["PodGroup"]
+
+
+def test_pods_that_have_ended_cost_nothing_more() -> None:
+    cluster = Cluster()
+    for number in range(200):
+        cluster.put(pod(f"db-{number}"))
+    [key] = {key.name for key in cluster.keys if key.kind == "PodGroup"}
+    assert len(cluster.store.pods_of_group(key)) == 200
+
+    for number in range(200):
+        cluster.put(pod(f"db-{number}", phase="Succeeded"))
+
+    assert (list(cluster.store.pods_of_group(key)), cluster.store._waiting) == ([], {})
+    cluster.put(pod("db-200"))
+    assert [one.name for one in cluster.store.pods_of_group(key)] == ["db-200"]
+
+
+def test_the_watch_shows_nothing_new_of_what_an_answer_has_shown() -> None:
+    found, group = pod("db-0"), a_group(NAME)
+    store = Cluster().put(found, group).store
+    before = store.pods[found.metadata.uid], store.groups[KEY]
+
+    store.put(found)
+    store.put(group)
+    assert (store.pods[found.metadata.uid], store.groups[KEY]) == before
+    assert store.pods[found.metadata.uid] is before[0]
+    assert store.groups[KEY] is before[1]
+
+    store.refuse(Refused("PodGroup", "ns", NAME, group.metadata.uid, "no memory"))
+    store.put(group)
+    assert (store.refused, store.groups[KEY]) == (set(), before[1])

@@ -15,7 +15,7 @@ from tests.controllers.cases import NOW, Cluster, Json, a_group, a_job, a_member
 from volsched.controllers import job_controller, policies
 from volsched.controllers.counted import Counted, Restart, counted_in
 from volsched.controllers.job_controller import JobSurroundings, JobView, ReconcileResult, reconcile
-from volsched.controllers.lifecycle import JobPod, Loss, Phase
+from volsched.controllers.lifecycle import JobPod, Loss, Losses, Phase
 from volsched.controllers.pod_index import JobPodIndex
 from volsched.controllers.writes import Create, Delete, Patch
 from volsched.model import api
@@ -690,14 +690,12 @@ def test_a_policy_with_a_timeout_waits_for_it() -> None:
 
 def test_a_pod_that_vanished_is_an_eviction_once() -> None:
     view = a_job(a_task("worker", 1), phase="Running", policies=[{"event": "PodEvicted", "action": "RestartJob"}])
-    view.losses = {"train-worker-0": Loss("train-worker-0", "worker", 0, 0, NOW)}
+    view.losses = Losses([Loss("train-worker-0", "worker", 0, 0, NOW)])
     assert phase_after(look(view), "") == "Restarting"
 
-    view.losses = {"train-worker-0": Loss("train-worker-0", "worker", 0, 7, NOW)}
+    view.losses = Losses([Loss("train-worker-0", "worker", 0, 7, NOW)])
     assert not look(view).acted
-    view.losses = {
-        "train-worker-1": Loss("train-worker-1", "worker", 1, 0, NOW)
-    }  # no longer wanted: the Job was scaled
+    view.losses = Losses([Loss("train-worker-1", "worker", 1, 0, NOW)])  # no longer wanted: the Job was scaled
     assert not look(view).acted
 
 
@@ -727,18 +725,18 @@ def test_a_pod_that_goes_is_lost_unless_it_had_ended_or_was_done_away_with(
 
     cluster.store.gone(Deleted("Pod", "ns", "train-worker-0", "uid-train-worker-0"))
 
-    assert list(cluster.store.jobs["ns/train"].losses) == (["train-worker-0"] if lost else [])
+    assert [loss.name for loss in cluster.store.jobs["ns/train"].losses] == (["train-worker-0"] if lost else [])
     assert cluster.store._pod_indexes == {}
 
 
 def test_a_lost_pod_that_runs_again_is_forgotten() -> None:
     cluster, view = Cluster(), a_job(a_task("worker", 1), phase="Running")
-    view.losses = {"train-worker-0": Loss("train-worker-0", "worker", 0, 0, NOW)}
+    view.losses = Losses([Loss("train-worker-0", "worker", 0, 0, NOW)])
     cluster.store.put_job("ns/train", view)
 
     cluster.put(a_pod("train-worker-0", owner=reference("Job", "train", "batch.volcano.sh/v1alpha1"), phase="Running"))
 
-    assert cluster.store.jobs["ns/train"].losses == {}
+    assert list(cluster.store.jobs["ns/train"].losses) == []
 
 
 @pytest.mark.parametrize(

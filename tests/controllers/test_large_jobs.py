@@ -10,16 +10,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.controllers.cases import NOW, Json, a_group, a_job, a_member, a_task
+from tests.controllers.cases import NOW, Cluster, Json, a_group, a_job, a_member, a_pod, a_task, reference
 from volsched.controllers import jobs
-from volsched.controllers.counted import counted_in
+from volsched.controllers.counted import KEY, Counted, Restart, counted_in
 from volsched.controllers.job_controller import PODS_AT_ONCE, JobSurroundings, JobView, ReconcileResult, reconcile
 from volsched.controllers.job_plugins import PLAYED
 from volsched.controllers.job_plugins.flags import read
 from volsched.controllers.job_pods import MOST_BYTES, MOST_BYTES_ADDED, PodMaker
-from volsched.controllers.lifecycle import JobPod
+from volsched.controllers.lifecycle import MOST_LOSSES, JobPod
 from volsched.controllers.pod_index import JobPodIndex
-from volsched.controllers.writes import POD, Create, Delete, Patch
+from volsched.controllers.store import CONDEMNED_AT_ONCE
+from volsched.controllers.writes import JOB, POD, Create, Delete, Patch
+from volsched.model import api
+from volsched.model.changes import Deleted
 
 GROUP = a_group("train-uid-train", phase="Inqueue")
 NUMBERS = 10
@@ -142,6 +145,53 @@ def test_what_an_action_did_away_with_is_counted_once_and_deleted_in_slices() ->
         for uid in uids:
             pod_index.asked(uid)
     assert later == [500, 300, 0]
+
+
+def a_pod_of(task: str, number: int, uid: str = "") -> api.Pod:
+    notes = {"volcano.sh/task-spec": task, "volcano.sh/task-index": str(number)}
+    owner = reference("Job", "train", JOB.group_version)
+    pod = a_pod(f"train-{task}-{number}", owner=owner, annotations=notes, phase="Running")
+    return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, uid=uid or pod.metadata.uid))
+
+
+@pytest.mark.parametrize("is_replaced", [False, True], ids=["one version", "a version in between"])
+def test_pods_that_a_restart_is_about_are_marked_in_slices(is_replaced: bool) -> None:
+    number = 2 * CONDEMNED_AT_ONCE + 100
+    cluster = Cluster()
+    for at in range(number):
+        cluster.put(a_pod_of("worker", at))
+    tasks, counted = a_task("worker", number), Counted((Restart("worker", 0, None, 1),))
+    status = {"retryCount": 1, "controlledResources": {KEY: counted.text()}}
+
+    def put(**fields: Any) -> None:
+        cluster.store.put_job("ns/train", a_job(tasks, phase="Running", **fields))
+
+    def marked() -> int:
+        return sum(pod.killed for pod in cluster.store.around(cluster.store.jobs["ns/train"]).pods)
+
+    put()
+    put(status=status)
+    found = [marked()]
+    if is_replaced:
+        put(status=status | {"running": 5})
+    while cluster.store.condemn_some(cluster.store.jobs["ns/train"]):
+        found.append(marked())
+    assert [*found, marked()] == [CONDEMNED_AT_ONCE, 2 * CONDEMNED_AT_ONCE, number]
+
+
+def test_of_very_many_lost_pods_the_first_ones_of_each_task_are_remembered() -> None:
+    cluster = Cluster()
+    cluster.store.put_job("ns/train", a_job(a_task("worker", 1_000), a_task("master"), phase="Running"))
+    gone = [("worker", at) for at in range(1_000)] + [("master", 0)]
+    for task, number in gone:
+        cluster.put(a_pod_of(task, number))
+        cluster.store.gone(Deleted("Pod", "ns", f"train-{task}-{number}", f"uid-train-{task}-{number}"))
+
+    losses = [(loss.task, loss.number) for loss in cluster.store.jobs["ns/train"].losses]
+    assert losses == [*gone[:MOST_LOSSES], ("master", 0)]
+
+    cluster.put(a_pod_of("worker", 3, "another"))
+    assert len(cluster.store.jobs["ns/train"].losses) == MOST_LOSSES
 
 
 # --- growth ---------------------------------------------------------------------------------------------------------

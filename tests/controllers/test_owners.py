@@ -71,7 +71,7 @@ def test_a_pod_that_does_not_name_a_job_rightly_is_none_of_its_pods(owner: Json)
     around = cluster.store.around(view)
 
     assert list(around.pods) == []
-    assert view.losses == {}
+    assert list(view.losses) == []
     assert Key("Job", "ns/train") not in cluster.keys
     assert not reconcile(view, around, NOW).acted
 

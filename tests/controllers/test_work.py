@@ -29,15 +29,19 @@ class Rig:
         self.failures: list[Exception] = []
         self.at_once = self.most_at_once = 0
         self.faults: list[tuple[Key, Exception]] = []
+        self.now = self.each = 0.0
+        """The clock, and how long a look takes before it waits for anything."""
         self.queue = WorkQueue(
             self._work,
             lambda: self.active,
             lambda key, error: self.faults.append((key, error)),
             lambda key: key.name.partition("/")[0],
+            lambda: self.now,
         )
 
     async def _work(self, key: Key) -> None:
         self.seen.append(key)
+        self.now += self.each
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
         try:
@@ -212,6 +216,15 @@ def test_a_pace_lets_some_go_at_once_and_the_rest_at_a_rate_each_key_for_itself(
     assert [pace.wait(A), pace.wait(A), pace.wait(A)] == [0.0, 0.0, 0.25]
 
 
+def test_a_look_that_costs_more_is_followed_by_a_longer_pause() -> None:
+    now = [0.0]
+    pace = RateLimit(2, 4.0, lambda: now[0])
+
+    assert [pace.wait(A, 10), pace.wait(A, 10)] == [0.0, (1 + 8) / 4.0]
+    now[0] = 9 / 4.0
+    assert pace.wait(A, 10) == 0.0
+
+
 async def test_a_fault_over_one_key_ends_with_that_key() -> None:
     rig = Rig()
     rig.failures = [ZeroDivisionError("ours")]
@@ -278,3 +291,50 @@ async def test_work_that_waits_for_nothing_lets_others_have_their_turn() -> None
             done.append(len(rig.seen))
 
     assert max(after - before for before, after in pairwise(done)) <= 2
+
+
+async def rounds(rig: Rig, keys: int) -> list[int]:
+    """Return how many keys each round of the loop looked at, with eight workers."""
+    for number in range(keys):
+        rig.queue.add(Key("PodGroup", f"{number % 3}/{number}"))
+    done = [0]
+    async with rig.workers(8):
+        while len(rig.seen) < keys:
+            await asyncio.sleep(0)
+            done.append(len(rig.seen))
+    return [after - before for before, after in pairwise(done) if after > before]
+
+
+async def test_slow_looks_of_many_workers_do_not_fill_a_round_of_the_loop() -> None:
+    rig = Rig()
+    rig.each = work.ROUND_SECONDS
+
+    assert max(await rounds(rig, 40)) == 1
+
+
+async def test_short_looks_share_a_round_of_the_loop() -> None:
+    rig = Rig()
+    rig.each = work.ROUND_SECONDS / 100
+
+    assert max(await rounds(rig, 40)) == 8
+
+
+async def test_workers_that_one_namespace_may_not_have_are_not_woken_for_each_of_its_keys(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rig = Rig()
+    tries: list[Key | None] = []
+    following = rig.queue._next
+
+    def counted() -> Key | None:
+        tries.append(following())
+        return tries[-1]
+
+    monkeypatch.setattr(rig.queue, "_next", counted)
+    monkeypatch.setattr(rig.gate, "wait", lambda: asyncio.sleep(0))
+    for number in range(100):
+        rig.queue.add(Key("Pod", f"ns/{number}"))
+    async with rig.workers(8):
+        await rig.until(100)
+
+    assert len(tries) <= 100 + 2 * 8

@@ -278,6 +278,69 @@ def test_one_that_is_shown_templates_is_asked_for_each_and_so_are_those_beside_i
     assert stage.best("j-0") == "n0000"
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_rules_that_read_a_whole_node_stand_beside_scores_by_amounts(engine: Any) -> None:
+    """In sums of floats the order counts: a score by the node stands between two by amounts."""
+
+    def register(registrar: Registrar) -> None:
+        registrar.register(Predicate(by_node(lambda _, node: no() if node.tasks and node.name == "n0001" else None)))
+        registrar.register(NodeOrder(by_amounts(lambda _, node: 0.1 * node.used_of("cpu"))))
+        registrar.register(NodeOrder(by_node(lambda _, node: 1e16 if node.tasks else 0.3 * int(node.name[-1]))))
+        registrar.register(NodeOrder(by_amounts(lambda _, node: -1e16 if node.used_of("cpu") else 0.7)))
+
+    stage = Stage(nodes(3, cpu="3").job("j", tasks=8, cpu="1"), register, engine=engine)
+
+    assert [stage.place(f"j-{number}") for number in range(7)] == [
+        *["n0002"] * 3,
+        "n0001",
+        *["n0000"] * 3,
+    ]
+    assert stage.best("j-7") is None
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_vector_twin_beside_scores_by_amounts_is_shown_amounts_as_they_are(engine: Any) -> None:
+    def register(registrar: Registrar) -> None:
+        column = registrar.cluster.columns.place("cpu")
+        registrar.register(Predicate(by_amounts(lambda _, node: None)))
+        registrar.register(
+            NodeOrder(
+                by_node(lambda _, node: -float(node.used_of("cpu"))),
+                vector=lambda _, table: -table.columns.used[column][table.rows].astype(np.float64),
+                key=lambda _: "each move changes the answers",
+            )
+        )
+
+    stage = Stage(nodes(3).job("j", tasks=5, cpu="1"), register, engine=engine)
+
+    assert [stage.place(f"j-{number}") for number in range(5)] == ["n0000", "n0001", "n0002", "n0000", "n0001"]
+
+
+def test_amounts_are_asked_about_once_for_nodes_of_a_class_beside_a_rule_that_reads_a_whole_node() -> None:
+    of_amounts: list[int] = []
+    of_nodes = Counted()
+
+    def most_used(_: Any, node: NodeAmounts) -> float:
+        of_amounts.append(node.used_of("cpu"))
+        return float(node.used_of("cpu"))
+
+    def register(registrar: Registrar) -> None:
+        registrar.register(Predicate(by_amounts(lambda _, node: no() if node.used_of("cpu") > 1000 else None)))
+        registrar.register(NodeOrder(by_facts(lambda _, node: 0.5 if node.name == "n0000" else 0.25)))
+        registrar.register(Predicate(by_node(of_nodes.of_pod)))
+        registrar.register(NodeOrder(by_node(lambda pod, node: 0.0 * of_nodes.score(pod, node))))
+        registrar.register(NodeOrder(by_amounts(most_used)))
+
+    stage = Stage(nodes(40).job("j", tasks=3, cpu="1"), register)
+
+    assert stage.place("j-0") == "n0000"
+    assert (of_amounts, len(of_nodes.take())) == ([0], 2 * 40)
+    assert stage.place("j-1") == "n0000"
+    assert (of_amounts, of_nodes.take()) == ([0, 1000], ["n0000"] * 2)
+    assert stage.place("j-2") == "n0001"
+    assert (of_amounts, of_nodes.take()) == ([0, 1000], []), "a rule by amounts refuses the class of n0000"
+
+
 def test_templates_of_equal_constraints_share_what_is_asked_about_properties_of_nodes() -> None:
     def register(registrar: Registrar) -> None:
         registrar.register(Predicate(by_constraints(lambda _, node: no() if node.labels["zone"] == "b" else None)))

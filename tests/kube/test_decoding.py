@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import pairwise
 from typing import Any, cast
 
 import pytest
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 from volsched.kube.client.rest import Api
 from volsched.kube.errors import ApiError
 from volsched.kube.watch.decoding import KindReader, Unread
-from volsched.kube.watch.informer import Informer
+from volsched.kube.watch.informer import BYTES_AT_ONCE, ITEMS_AT_ONCE, PAGE, Informer
 from volsched.kube.watch.resources import Resource
 from volsched.model import api
 from volsched.model.changes import Change, Put
@@ -137,3 +139,34 @@ def test_what_fails_over_one_change_takes_no_other_with_it() -> None:
 
     assert set(taken) == {"a", "b"}
     assert informer.count == 3
+
+
+async def at_each_turn(read: Callable[[Informer], Awaitable[None]], server: object = None) -> list[int]:
+    """Return how many objects an informer takes in each time before others have their turn on the loop."""
+    informer = Informer(cast("Api", server), PODS, lambda _: None)
+    reading = asyncio.ensure_future(read(informer))
+    counts = [0]
+    while not reading.done():
+        await asyncio.sleep(0)
+        counts.append(informer.count)
+    await reading
+    return [after - before for before, after in pairwise([*counts, informer.count]) if after > before]
+
+
+async def test_what_has_piled_up_on_a_watch_is_taken_in_some_at_a_time() -> None:
+    lines = [a_line(a_pod(f"p{number}", number + 1)) for number in range(5_000)]
+
+    turns = await at_each_turn(lambda informer: informer._take_some_at_a_time(b"".join(lines).removesuffix(b"\n")))
+
+    assert sum(turns) == len(lines)
+    assert max(turns) <= BYTES_AT_ONCE // min(map(len, lines)) + 1
+
+
+async def test_nor_is_a_page_of_a_list_taken_in_at_once() -> None:
+    class Server:
+        async def request(self, *_: object, **__: object) -> bytes:
+            return a_page([a_pod(f"p{number}") for number in range(PAGE)])
+
+    turns = await at_each_turn(lambda informer: informer._list_pages(), Server())
+
+    assert (sum(turns), max(turns)) == (PAGE, ITEMS_AT_ONCE)

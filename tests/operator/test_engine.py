@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.controllers.cases import a_pod, reference
+from tools.patience import PATIENCE
 from volsched.controllers import job_controller
+from volsched.controllers.counted import KEY
 from volsched.controllers.job_controller import JobView, ReconcileResult
 from volsched.controllers.store import Key
 from volsched.controllers.writes import COMMAND, JOB, POD, QUEUE, Create, Delete, Patch, Write
 from volsched.kube.errors import ApiError
 from volsched.kube.fence import Fence
 from volsched.model import api
-from volsched.model.changes import Deleted
+from volsched.model.changes import Deleted, Refused
 from volsched.model.plan import RecordEvent
+from volsched.operator import reading
 from volsched.operator.engine import KEYS_AT_ONCE, ControllerEngine
 from volsched.operator.options import ControllerOptions
 from volsched.operator.reading import job_view
 from volsched.operator.writer import Writer
+from volsched.operator.writing import _Slots
 
 
 class Taken(Writer):
@@ -97,7 +104,7 @@ def test_what_is_known_is_looked_at_some_at_a_time_so_that_others_have_their_tur
     async def story() -> tuple[list[int], set[str]]:
         engine = ControllerEngine(ControllerOptions(), Taken(), lambda _: None)
         for number in range(pods):
-            engine.store.put(a_pod(f"p{number}", owner=reference("ReplicaSet", "web")))
+            engine.store.put(a_pod(f"p{number}", owner=reference("ReplicaSet", f"web-{number}")))
         seen = []
 
         async def watch() -> None:
@@ -114,7 +121,7 @@ def test_what_is_known_is_looked_at_some_at_a_time_so_that_others_have_their_tur
     depths, known = asyncio.run(story())
 
     assert max(after - before for before, after in pairwise(depths)) <= KEYS_AT_ONCE + 1
-    assert {f"uid-p{number}" for number in range(pods - len(depths))} <= known
+    assert {f"ns/podgroup-uid-web-{number}" for number in range(pods - len(depths))} <= known
 
 
 def test_a_job_that_a_write_finds_gone_leaves_nothing_behind() -> None:
@@ -310,6 +317,171 @@ def test_a_job_that_is_to_stay_for_ever_leaves_no_timer_when_it_is_gone() -> Non
         engine.event_handlers.see(JOB, False, raw)
 
         assert (engine.queue._timers, engine.queue._backoffs, engine._reported, engine.store.jobs) == ({}, {}, {}, {})
+
+    asyncio.run(story())
+
+
+# --- reading Jobs ---------------------------------------------------------------------------------------------------
+
+
+def changed(**parts: Any) -> dict[str, Any]:
+    """A Job at a later version, with these fields of metadata, spec or status."""
+    raw = job("j", "2", env=[])
+    for part, fields in parts.items():
+        raw[part] = raw.get(part, {}) | fields
+    return raw
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_read"),
+    [
+        (changed(), changed(status={"state": {"phase": "Running"}, "running": 1}), False),
+        (changed(), changed(status={"controlledResources": {KEY: '{"restarts":[["w",0,null,1]]}'}}), False),
+        (changed(status={"running": 1}), changed(metadata={"resourceVersion": "3", "managedFields": [{}]}), False),
+        (changed(spec={"minAvailable": 5}), changed(spec={"minAvailable": 5}, status={"running": 1}), False),
+        (changed(spec={"schedulerName": "x"}), changed(spec={"schedulerName": "x"}, status={"running": 1}), False),
+        (changed(), changed(metadata={"labels": {"a": "b"}}), True),
+        (changed(), changed(metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}), True),
+        (changed(), changed(metadata={"uid": "another"}), True),
+        (changed(), changed(spec={"minAvailable": 0}), True),
+        (changed(spec={"minAvailable": 5}), changed(), True),
+        (changed(), changed(status={"running": "x"}), False),
+    ],
+)
+def test_a_job_is_read_again_only_if_more_than_its_status_has_changed(
+    before: dict[str, Any], after: dict[str, Any], is_read: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known, expected = (job_view(raw, ("volsched",), "default") for raw in (before, after))
+    read: list[str] = []
+    original = reading._read
+
+    def counted(*args: Any) -> JobView:
+        read.append("")
+        return original(*args)
+
+    monkeypatch.setattr(reading, "_read", counted)
+
+    assert job_view(after, ("volsched",), "default", known=known) == expected
+    assert bool(read) == is_read
+
+
+def test_what_the_answer_to_a_write_has_shown_of_a_job_is_not_read_again() -> None:
+    engine = ControllerEngine(ControllerOptions(), Taken(), lambda _: None)
+    engine.event_handlers.see(JOB, True, job("j", "1"))
+    view = engine.store.jobs["default/j"]
+
+    engine.event_handlers.see(JOB, True, job("j", "1"))
+    assert engine.store.jobs["default/j"] is view
+
+    engine.store.refuse(Refused("RawJob", "default", "j", "uid-j", "no memory"))
+    engine.event_handlers.see(JOB, True, job("j", "1"))
+    assert engine.store.jobs["default/j"] == view
+
+
+# --- others beside a crowd ------------------------------------------------------------------------------------------
+
+
+class Answering(Taken):
+    """Takes every write, and answers once `rounds` of the loop are over."""
+
+    def __init__(self, rounds: int = 3) -> None:
+        super().__init__()
+        self.under_way: Counter[str] = Counter()
+        self.most: Counter[str] = Counter()
+        self._rounds = rounds
+
+    async def write(self, write: Create | Patch | Delete) -> bytes | None:
+        self.under_way[write.namespace] += 1
+        self.most |= self.under_way
+        answer = await super().write(write)
+        for _ in range(self._rounds):
+            await asyncio.sleep(0)
+        self.under_way[write.namespace] -= 1
+        return answer
+
+
+async def beside(writer: Answering, crowd: Callable[[ControllerEngine], None]) -> int:
+    """Return how many writes for a crowd come between a pod of another tenant and the PodGroup of that pod."""
+    engine = ControllerEngine(ControllerOptions(), writer, lambda _: None)
+    await engine.begin()
+    workers = [asyncio.create_task(engine.queue.worker()) for _ in range(32)]
+    crowd(engine)
+    while len(writer.writes) < 100:  # noqa: ASYNC110 - as above
+        await asyncio.sleep(0)
+    before = len(writer.writes)
+    engine.store.put(in_namespace(a_pod("honest"), "honest"))
+    while not any(write.namespace == "honest" for write in writer.writes):  # noqa: ASYNC110 - as above
+        await asyncio.sleep(0)
+    for worker in workers:
+        worker.cancel()
+    await asyncio.gather(*workers, return_exceptions=True)
+    return len(writer.writes) - before
+
+
+def in_namespace(pod: api.Pod, namespace: str) -> api.Pod:
+    return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, namespace=namespace))
+
+
+def of_large_jobs(engine: ControllerEngine) -> None:
+    for number in range(30):
+        engine.event_handlers.see(JOB, True, large_job(f"j{number}", 5_000))
+        admitted(engine, f"j{number}")
+
+
+def of_bare_pods(engine: ControllerEngine) -> None:
+    for number in range(5_000):
+        engine.store.put(a_pod(f"p{number}"))
+
+
+@pytest.mark.parametrize("crowd", [of_large_jobs, of_bare_pods])
+def test_the_podgroup_of_another_tenant_waits_for_no_more_than_what_is_under_way(
+    crowd: Callable[[ControllerEngine], None],
+) -> None:
+    writes = asyncio.run(beside(Answering(), crowd))
+    assert writes <= 2 * 32
+
+
+def test_the_writes_of_one_namespace_never_have_all_slots() -> None:
+    """Nor do others wait for many that stand in line before them."""
+
+    async def story() -> tuple[Answering, list[str]]:
+        writer = Answering(rounds=20)
+        engine = ControllerEngine(ControllerOptions(), writer, lambda _: None)
+        await engine.begin()
+        of_large_jobs(engine)
+        crowd = [asyncio.ensure_future(engine._work(Key(JOB.name, f"default/j{number}"))) for number in range(20)]
+        while len(writer.writes) < 50:  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0)
+        before = len(writer.writes)
+        others = [
+            Create(POD, "honest", f"pod-{number}", {"metadata": {"name": f"pod-{number}"}}) for number in range(8)
+        ]
+        await engine.writes.all(others)
+        between = [write.name for write in writer.writes[before:] if write.namespace != "honest"]
+        for one in crowd:
+            one.cancel()
+        await asyncio.gather(*crowd, return_exceptions=True)
+        return writer, between
+
+    writer, between = asyncio.run(story())
+    assert writer.most["default"] == 24
+    assert writer.most["honest"] == 8
+    assert len(between) <= 2 * 24
+
+
+def test_a_write_that_is_given_up_while_it_waits_for_its_turn_takes_no_slot() -> None:
+    async def story() -> None:
+        slots = _Slots(1)
+        await slots.take("a")
+        waiting = [asyncio.ensure_future(slots.take(name)) for name in "bc"]
+        await asyncio.sleep(0)
+        waiting[0].cancel()
+        await asyncio.sleep(0)
+        slots.give_back("a")
+        waiting[1].cancel()  # it has its turn by now, and does not know yet
+        await asyncio.gather(*waiting, return_exceptions=True)
+        async with asyncio.timeout(PATIENCE):
+            await slots.take("d")
 
     asyncio.run(story())
 

@@ -139,7 +139,7 @@ LIMITED = {"name": "q", "capability": {"cpu": "11", "memory": "9Ti"}}
         pytest.param(
             with_spec(a_gang(a_world()), resourceClaims=CLAIM), ("capacity-dra",), NONE, id="capacity-dra: claims"
         ),
-        pytest.param(with_spec(a_gang(a_world()), containers=SHARE), (MGPU,), NONE, id="mgpu: shares of cards"),
+        pytest.param(with_spec(a_gang(a_world()), containers=SHARE), (MGPU,), ALL, id="mgpu: shares of cards"),
     ],
 )
 def test_a_run_is_as_long_as_every_plugin_can_stand(

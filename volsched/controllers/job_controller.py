@@ -20,7 +20,7 @@ from volsched.controllers.authors import OURS, Authorship
 from volsched.controllers.counted import NOTHING, Counted
 from volsched.controllers.job_parts import NO_PARTS, JobParts
 from volsched.controllers.job_pods import PodMaker
-from volsched.controllers.lifecycle import FINISHED, WORKING, JobPod, Loss, Phase, Tally
+from volsched.controllers.lifecycle import FINISHED, WORKING, JobPod, Loss, Losses, Phase, Tally
 from volsched.controllers.pod_index import JobPodIndex
 from volsched.controllers.policies import STARTED, TARGETED, JobAction
 from volsched.controllers.waiting import NO_WAIT, Wait, about_refusal, about_wait, refused, wait_of, with_wait
@@ -56,8 +56,10 @@ class JobView:
       scheduler
     that it names. Of a Job that is not run only its identity is kept.
     * `counted`: the counted retries; `losses`: deleted pods that are still to be counted, by name.
+    * `condemned`: pods that a counted retry is about, and that are not marked yet (`Store.condemn_some`).
     * `prepared`: a digest of the last resources of its plugins and volumes.
     * `command`: the requested Command; `obeyed`: the one that is being carried out.
+    * `digest`: of all that was read of it but its status; empty for one that is to be read again.
     """
 
     job: api.Job
@@ -68,9 +70,17 @@ class JobView:
     foreign: str = ""
     counted: Counted = NOTHING
     prepared: bytes = b""
-    losses: dict[str, Loss] = field(default_factory=dict)
+    losses: Losses = field(default_factory=Losses, compare=False)
+    condemned: Iterator[JobPod] = field(default_factory=lambda: iter(()), compare=False)
     command: str = ""
     obeyed: str = ""
+    digest: bytes = b""
+
+    def is_at(self, meta: api.ObjectMeta) -> bool:
+        """True if this is what was read of an object of this uid and version."""
+        mine = self.job.metadata
+        is_same = (mine.uid, mine.resource_version) == (meta.uid, meta.resource_version)
+        return is_same and bool(self.digest and mine.resource_version)
 
     def commands_after(self, version: int) -> tuple[str, str]:
         """Return `command` and `obeyed` of the Job at a version: the next one states that a Command was obeyed."""
@@ -222,8 +232,8 @@ def _action(
         return JobAction(view.command, "CommandIssued")
     if phase not in WORKING:
         return None
-    losses, group_phase = view.losses.values(), _group_phase(view, around)
-    decision = policies.decide(view.job, pod_index, losses, group_phase, now, view.counted, around.group_since)
+    group_phase = _group_phase(view, around)
+    decision = policies.decide(view.job, pod_index, view.losses, group_phase, now, view.counted, around.group_since)
     outcome.wake_at = decision.wake_at
     return decision.action
 
@@ -253,14 +263,14 @@ def _act(
     outcome.acted = True
     outcome.events.append(_event(job, "Normal", "ExecuteAction", _because(action)))
     retries = job.status.retry_count + (not action.session or action.session not in view.counted.sessions)
-    known = view.counted.with_cause(action.cause(uid), chain(pod_index, view.losses.values()))
+    known = view.counted.with_cause(action.cause(uid), chain(pod_index, view.losses))
     if action.name in TARGETED:
         restart = policies.restart_for(job, action, retries)
         gives_up = job.status.retry_count < retries >= (job.spec.max_retry or 0)
         phase = Phase.FAILED if gives_up else lifecycle.phase_of(job)
         known = known.with_restart(restart, pod_index)
         _write_status(outcome, view, tally, phase, now, action=Counting(retries, known, job.status.version))
-        _delete(outcome, (pod for pod in tuple(restart.pods(pod_index)) if not pod.is_leaving))
+        _delete(outcome, (pod for pod in restart.pods(pod_index) if not pod.is_leaving))
         return
     restarts = action.name in ("RestartJob", "ResumeJob")
     phase = Phase.RESTARTING if restarts else lifecycle.STOPS_AS[action.name]

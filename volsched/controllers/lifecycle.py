@@ -5,7 +5,8 @@ Phases are those of Volcano's pkg/controllers/job.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -99,6 +100,39 @@ class Loss(NamedTuple):
     since: float
     retry: int = 0
     session: str = ""
+
+
+MOST_LOSSES: Final = 100
+"""The most deleted pods of a task that are remembered: a policy acts on the first ones, and all pods are made again."""
+
+
+class Losses:
+    """The deleted pods of a Job that are still to be counted, by name: the first ones of each task."""
+
+    def __init__(self, losses: Iterable[Loss] = ()) -> None:
+        self._losses: dict[str, Loss] = {}
+        self._of_task: Counter[str] = Counter()
+        for loss in losses:
+            self.put(loss)
+
+    def __iter__(self) -> Iterator[Loss]:
+        return iter(self._losses.values())
+
+    def __len__(self) -> int:
+        return len(self._losses)
+
+    def put(self, loss: Loss) -> None:
+        """Remember a deleted pod, unless there are so many of its task already."""
+        self.drop(loss.name)
+        if self._of_task[loss.task] < MOST_LOSSES:
+            self._losses[loss.name] = loss
+            self._of_task[loss.task] += 1
+
+    def drop(self, name: str) -> None:
+        """Forget a deleted pod."""
+        loss = self._losses.pop(name, None)
+        if loss is not None:
+            self._of_task[loss.task] -= 1
 
 
 # --- the first gang ---------------------------------------------------------------------------------------------------

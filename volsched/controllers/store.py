@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from itertools import chain, islice
 from typing import Any, Final, NamedTuple
 from weakref import WeakValueDictionary
 
@@ -23,7 +24,7 @@ from volsched.controllers.counted import NOTHING, Counted
 from volsched.controllers.grouping import GROUP_MIN_MEMBER, GroupTemplate
 from volsched.controllers.job_controller import JobSurroundings, JobView
 from volsched.controllers.jobs import identity_only
-from volsched.controllers.lifecycle import JobPod, Loss
+from volsched.controllers.lifecycle import JobPod, Loss, Losses
 from volsched.controllers.objects import WORKLOADS, PodOwner, RawJob
 from volsched.controllers.owners import as_owner
 from volsched.controllers.pod_index import JobPodIndex, member_of
@@ -127,6 +128,9 @@ class OwnerView:
     is_scaled_to_zero: bool
 
 
+CONDEMNED_AT_ONCE: Final = 500
+"""The most pods of a Volcano Job that are marked before others have their turn."""
+
 MOST_TOMBSTONES: Final = 4096
 
 
@@ -220,7 +224,7 @@ class Store:
         yield from (Key(JOB.name, name) for name in list(self.jobs))
         yield from (Key(GROUP.name, key) for key in list(self._pods_of_group))
         yield from (Key(GROUP.name, key) for key in list(self.groups))
-        yield from (Key(POD.name, pod.uid) for pod in list(self.pods.values()) if not pod.group)
+        yield from (Key(POD.name, pod.uid) for pod in list(self.pods.values()) if self._may_be_named(pod))
 
     def tables(self) -> Mapping[str, Size]:
         """Return the sizes of all that is kept here."""
@@ -248,7 +252,7 @@ class Store:
     def _put_pod(self, pod: api.Pod) -> None:
         uid, version = pod.metadata.uid, _version(pod)
         known = self.pods.get(uid)
-        if uid in self.tombstones or (known is not None and version < known.version):
+        if uid in self.tombstones or (known is not None and _is_known(version, known.version)):
             return
         view = self._view(pod, known, version)
         if known is not None and (known.plain, known.pod_index) != (view.plain, view.pod_index):
@@ -256,7 +260,9 @@ class Store:
             if known.plain not in ("", view.plain):
                 self.dirty(Key(GROUP.name, f"{known.namespace}/{known.plain}"))
         self.pods[uid] = view
-        if view.plain:
+        if view.plain and not view.is_alive:
+            self._leave_group(view)
+        elif view.plain:
             key = f"{view.namespace}/{view.plain}"
             self._pods_of_group.setdefault(key, {})[uid] = view
             if view.is_waiting and (known is None or not known.is_waiting or _moves(known, view)):
@@ -312,14 +318,18 @@ class Store:
             job = self._job_of(view)
             if job is not None:
                 if view.phase == "Running":
-                    job.losses.pop(view.name, None)  # a pod that was lost runs again
+                    job.losses.drop(view.name)  # a pod that was lost runs again
                 self.dirty(Key(JOB.name, f"{view.namespace}/{view.owner.name}"))
         elif view.plain:
             has_news = known is None or (known.group, known.is_alive) != (view.group, view.is_alive)
             if self._has_other_template(view) or has_news:
                 self.dirty(Key(GROUP.name, f"{view.namespace}/{view.plain}"))
-            if has_news and not view.group:
+            if has_news and self._may_be_named(view):
                 self.dirty(Key(POD.name, view.uid))
+
+    def _may_be_named(self, pod: PodView) -> bool:
+        """True if a pod does not name its PodGroup yet, which exists; the PodGroup names its pods when it comes."""
+        return not pod.group and f"{pod.namespace}/{pod.plain}" in self.groups
 
     def _has_other_template(self, pod: PodView) -> bool:
         """True if the newest waiting pod of the same PodGroup has another template than before."""
@@ -341,7 +351,7 @@ class Store:
         if member is not None and job is not None:
             loss = self._loss(member)
             if (member.evicted or not member.is_finished) and not member.killed and job.is_open(loss):
-                job.losses[view.name] = loss
+                job.losses.put(loss)
             self.dirty(Key(JOB.name, f"{view.namespace}/{view.owner.name}"))
 
     def _loss(self, member: JobPod) -> Loss:
@@ -351,17 +361,22 @@ class Store:
     def _leave(self, view: PodView) -> JobPod | None:
         """Remove a pod from its counts. Return the former data of a Job's pod."""
         if view.plain:
-            key = f"{view.namespace}/{view.plain}"
-            del self._pods_of_group[key][view.uid]
-            if not self._pods_of_group[key]:
-                del self._pods_of_group[key]
-                self._waiting.pop(key, None)
+            self._leave_group(view)
         if view.pod_index is None:
             return None
         member = view.pod_index.drop(view.uid)
         if not len(view.pod_index):
             self._pod_indexes.pop(view.whose, None)
         return member
+
+    def _leave_group(self, view: PodView) -> None:
+        """Remove a pod from those that its PodGroup is for."""
+        key = f"{view.namespace}/{view.plain}"
+        pods = self._pods_of_group.get(key, {})
+        pods.pop(view.uid, None)
+        if not pods:
+            self._pods_of_group.pop(key, None)
+            self._waiting.pop(key, None)
 
     def _job_of(self, view: PodView) -> JobView | None:
         """Return the Volcano Job that has a pod, if there is just that one."""
@@ -374,7 +389,7 @@ class Store:
         return view.pod_index if view is not None else None
 
     def pods_of_group(self, key: str) -> Collection[PodView]:
-        """Return the pods that have this PodGroup by the owner that they name, in the order in which they came."""
+        """Return the pods that have this PodGroup by the owner that they name, as they came; not those that ended."""
         return self._pods_of_group.get(key, {}).values()
 
     def newest(self, key: str, whose: Owner) -> PodView | None:
@@ -387,7 +402,9 @@ class Store:
     def _put_group(self, group: api.PodGroup) -> None:
         meta, key = group.metadata, group.key
         known = self.groups.get(key)
-        if meta.uid in self.tombstones or (known is not None and _version(group) < _version(known)):
+        if meta.uid in self.tombstones:
+            return
+        if known is not None and key not in self.refused and _is_known(_version(group), _version(known)):
             return
         kept = unschedulable(group) if _is_of_job(group) else ()
         status = api.PodGroupStatus(phase=group.status.phase, conditions=kept)
@@ -529,15 +546,17 @@ class Store:
 
     def put_job(self, key: str, view: JobView) -> None:
         """Take in a Volcano Job. What is remembered beside the object itself stays."""
-        known, meta = self.jobs.get(key), view.job.metadata
+        known, meta, version = self.jobs.get(key), view.job.metadata, view.job.status.version
         if meta.uid in self.tombstones:
             return
         if known is not None and known.job.metadata.uid == meta.uid:
             if _version(view.job) < _version(known.job):
                 return
-            view.losses = {name: loss for name, loss in known.losses.items() if view.is_open(loss)}
+            is_same = (view.digest, view.counted, version) == (known.digest, known.counted, known.job.status.version)
+            view.losses = known.losses if is_same else Losses(filter(view.is_open, known.losses))
+            view.condemned = known.condemned
             view.prepared = known.prepared
-            view.command, view.obeyed = known.commands_after(view.job.status.version)
+            view.command, view.obeyed = known.commands_after(version)
         self.jobs[key] = view
         self._condemn(view, known.counted if known is not None else NOTHING)
         self.dirty(Key(JOB.name, key))
@@ -548,8 +567,22 @@ class Store:
         if pod_index is None or view.counted.restarts == before.restarts:
             return
         for restart in set(view.counted.restarts) - set(before.restarts):
-            for pod in tuple(restart.pods(pod_index)):
+            view.condemned = chain(view.condemned, restart.pods(pod_index))
+        self.condemn_some(view)
+
+    def condemn_some(self, view: JobView) -> bool:
+        """Mark some more pods that a counted retry is about; True if there may be others: until then it is not run."""
+        pod_index = self._pod_indexes.get(as_owner(view.job))
+        some = list(islice(view.condemned, CONDEMNED_AT_ONCE))
+        if pod_index is not None:
+            for pod in some:
                 pod_index.kill(pod.uid)
+        return len(some) == CONDEMNED_AT_ONCE
+
+    def size_of_job(self, key: str) -> int:
+        """Return how many pods a Volcano Job has."""
+        view = self.jobs.get(key)
+        return len(self._pod_indexes.get(as_owner(view.job), ())) if view is not None else 0
 
     def drop_job(self, key: str, uid: str) -> None:
         """Take in that a Volcano Job is gone."""
@@ -608,6 +641,11 @@ def _is_of_job(group: api.PodGroup) -> bool:
 
 def _queue_and_phase(group: api.PodGroup) -> tuple[str, str]:
     return group.spec.queue, group.status.phase
+
+
+def _is_known(version: int, known: int) -> bool:
+    """True if a version of an object is no news: its watch shows, too, what the answer to a write has shown."""
+    return version < known or 0 < version == known
 
 
 def _version(found: api.ApiObject) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
@@ -49,12 +49,12 @@ class Accounts:
 
     def get(self, name: str, make: Callable[[Cluster], T]) -> T:
         """Return the account of that name. The first call makes it, and it follows every change from then on."""
-        if name not in self._kept:
-            account = make(self._cluster)
-            self._kept[name] = account
+        account: T | None = self._kept.get(name)
+        if account is None:
+            account = self._kept[name] = make(self._cluster)
             if isinstance(account, Observer):
                 self._cluster.observe(account)
-        return cast("T", self._kept[name])
+        return account
 
     def sizes(self) -> dict[str, int]:
         """Return how many entries each account keeps, by name; may be asked on any thread."""

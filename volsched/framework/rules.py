@@ -380,6 +380,11 @@ class NodeRule(Rule, frozen=True, metaclass=FormerFlags):
         scope: Lifetime = "domain" if self.key is not None else lasting if signature.pod != "task" else "pod"
         return msgspec.structs.replace(self, signature=signature, scope=scope, **further)
 
+    @property
+    def reads_amounts(self) -> bool:
+        """True if the callback reads only the amounts of a node."""
+        return self.signature.node == "amounts"
+
     def pod(self, task: TaskInfo) -> Any:
         """Return the part of a task that the callback reads."""
         view = self.signature.pod

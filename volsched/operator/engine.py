@@ -35,6 +35,9 @@ QUEUE_INTERVAL_SECONDS: Final = 1.0
 JOB_LOOKS: Final = (6, 2.0)
 """The rate of looks at one Volcano Job: so many at once, then so many per second. Each of its pods changes it."""
 
+PODS_OF_A_LOOK: Final = 10_000
+"""So many pods of a Volcano Job make a look at it count as one more: its policies cost a glance at each pod."""
+
 LAG_SECONDS: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 KEYS_AT_ONCE: Final = 1000
@@ -136,7 +139,7 @@ class ControllerEngine:
         if not self._is_active:
             return
         is_job = key.kind == JOB.name and key.name in self.store.jobs  # its pods may tell of one that is gone
-        wait = self._pace.wait(key) if is_job else 0.0
+        wait = self._pace.wait(key, 1 + self.store.size_of_job(key.name) // PODS_OF_A_LOOK) if is_job else 0.0
         if wait:
             self.queue.add_later(key, wait)
         else:
@@ -213,6 +216,9 @@ class ControllerEngine:
     async def _work_on_job(self, key: Key) -> None:
         view = self.store.jobs.get(key.name)
         if view is None:
+            return
+        if self.store.condemn_some(view):
+            self.queue.add(key)  # others come first
             return
         now = self.store.clock()
         outcome = job_controller.reconcile(view, self.store.around(view), now, self._options.job_pods_at_once)

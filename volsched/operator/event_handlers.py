@@ -172,8 +172,10 @@ class EventHandlers:
 
     def _see_job(self, is_there: bool, raw: Json, key: str, uid: str) -> None:
         if is_there:
-            options = self._options
-            view = job_view(raw, options.scheduler_names, options.default_queue, options.job_bytes)
+            options, known = self._options, self._store.jobs.get(key)
+            if known is not None and known.is_at(api.identity_of(raw)):
+                return  # its watch shows what the answer to a write has shown
+            view = job_view(raw, options.scheduler_names, options.default_queue, options.job_bytes, known)
             self._store.put_job(key, view)
         else:
             self.drop_job(key, uid)

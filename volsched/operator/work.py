@@ -1,11 +1,13 @@
 """The queue of objects to look at: each once, by one worker at a time, again after growing pauses if it failed.
 
-Namespaces take turns, and none has all workers: thousands of objects of one team do not delay those of another.
+Namespaces take turns, and none has all workers: thousands of objects of one team do not delay those of another. All
+workers together have a share of each round of the loop: a round with many slow looks would delay every answer.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
@@ -29,6 +31,9 @@ _FIRST: Final = (POD.name, QUEUE.name, COMMAND.name, JOB.name, GROUP.name)
 _KEPT_FREE: Final = 4
 """One worker in so many stays free of a namespace that has all others: its writes may be slow ones."""
 
+ROUND_SECONDS: Final = 0.005
+"""How long workers begin looks in one round of the loop; the last one may take longer."""
+
 _log = structlog.get_logger(__name__)
 
 
@@ -41,16 +46,16 @@ class RateLimit:
         self._clock = clock
         self._tokens: dict[Key, tuple[float, float]] = {}
 
-    def wait(self, key: Key) -> float:
-        """Take a token and return 0, or return how many seconds the next one is away."""
+    def wait(self, key: Key, tokens: int = 1) -> float:
+        """Take tokens and return 0, or return how many seconds the next one is away; one is enough to begin."""
         now = self._clock()
-        tokens, at = self._tokens.get(key, (float(self._burst), now))
-        tokens = min(float(self._burst), tokens + (now - at) * self._per_second)
-        if tokens >= 1:
-            self._tokens[key] = (tokens - 1, now)
+        left, at = self._tokens.get(key, (float(self._burst), now))
+        left = min(float(self._burst), left + (now - at) * self._per_second)
+        if left >= 1:
+            self._tokens[key] = (left - tokens, now)
             return 0.0
-        self._tokens[key] = (tokens, now)
-        return (1 - tokens) / self._per_second
+        self._tokens[key] = (left, now)
+        return (1 - left) / self._per_second
 
     def __len__(self) -> int:
         return len(self._tokens)
@@ -65,6 +70,25 @@ class _Timer(NamedTuple):
 
     due: float
     handle: asyncio.Handle
+
+
+class _Round:
+    """The workers' share of the present round of the loop: it is over once `ROUND_SECONDS` are."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._ends: float | None = None
+
+    def is_over(self) -> bool:
+        """True if no worker should begin a look before the next round; the first one of a round always may."""
+        if self._ends is None:
+            self._ends = self._clock() + ROUND_SECONDS
+            asyncio.get_running_loop().call_soon(self._end)
+            return False
+        return self._clock() >= self._ends
+
+    def _end(self) -> None:
+        self._ends = None
 
 
 class _FairQueue:
@@ -129,8 +153,10 @@ class WorkQueue:
         is_active: Callable[[], bool],
         on_fault: Callable[[Key, Exception], None],
         namespace_of: Callable[[Key], str],
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._work = work
+        self._round = _Round(clock)
         self._namespace_of = namespace_of
         self._on_fault = on_fault
         self._is_active = is_active
@@ -201,10 +227,16 @@ class WorkQueue:
         self.add(key)
 
     async def worker(self) -> None:
-        """Work for ever. Several may do so. Others have their turn between two keys, also if nothing is waited for."""
+        """Work for ever. Several may do so. Others have their turn between two keys, also if nothing is waited for.
+
+        A namespace that had as many workers as it may needs no wake-up: the worker that ends a look takes its next key.
+        """
         self._workers += 1
         try:
             while True:
+                if self._waiting and self._round.is_over():
+                    await asyncio.sleep(0)
+                    continue
                 key = self._next()
                 if key is None:
                     self._wake_event.clear()
@@ -238,8 +270,6 @@ class WorkQueue:
         self._busy[namespace] -= 1
         if not self._busy[namespace]:
             del self._busy[namespace]
-        if self._waiting:  # maybe of a namespace that had as many workers as it may
-            self._wake_event.set()
 
     async def _look_at(self, key: Key) -> None:
         try:

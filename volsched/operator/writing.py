@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Final
 
@@ -14,6 +16,7 @@ from volsched.kube.errors import ApiError, ElsewhereError, FenceError
 from volsched.model import api
 from volsched.model.changes import Deleted
 from volsched.model.values import json_text
+from volsched.model.values.in_turns import InTurns
 from volsched.operator.event_handlers import EventHandlers
 from volsched.operator.writer import Writer
 
@@ -24,7 +27,59 @@ _STRUCTS: Final[dict[str, type[api.ApiObject]]] = {
 }
 
 _SHARE: Final = 4
-"""The share of all writes at once that may be of one object: one in so many."""
+"""The share of all writes at once that may be of one object, and that stays free of one namespace: one in so many."""
+
+
+class _Slots:
+    """The writes at once. Namespaces take turns, and none has all of them: the writes of one may be slow."""
+
+    def __init__(self, count: int) -> None:
+        self._free = count
+        self._most = max(1, count - count // _SHARE)
+        self._busy: Counter[str] = Counter()
+        self._waiting: InTurns[asyncio.Future[None]] = InTurns()
+
+    async def take(self, namespace: str) -> None:
+        """Wait for a slot; `give_back` ends its use."""
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.put(namespace, turn)
+        self._grant()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            self._waiting.drop(turn)
+            if turn.done() and not turn.cancelled():
+                self.give_back(namespace)
+            raise
+
+    def give_back(self, namespace: str) -> None:
+        """Let another write have a slot."""
+        self._free += 1
+        self._busy[namespace] -= 1
+        if not self._busy[namespace]:
+            del self._busy[namespace]
+        self._grant()
+
+    def _grant(self) -> None:
+        while self._free and (found := self._waiting.take_where(self._may_have_one)) is not None:
+            namespace, turn = found
+            if turn.done():
+                continue  # its write was given up
+            self._free -= 1
+            self._busy[namespace] += 1
+            turn.set_result(None)
+
+    def _may_have_one(self, namespace: str) -> bool:
+        return self._busy[namespace] < self._most
+
+
+@dataclass(slots=True)
+class _Series:
+    """Writes of one kind that go some at a time. What failed is in `errors`, by its place."""
+
+    rest: Iterator[tuple[int, Write]]
+    errors: dict[int, Exception] = field(default_factory=dict)
+    is_refused: bool = False
 
 
 class Writes:
@@ -34,8 +89,8 @@ class Writes:
         self._writer = writer
         self._store = store
         self._event_handlers = event_handlers
-        self._workers = workers
-        self._at_once = asyncio.Semaphore(workers)
+        self._of_one = max(1, workers // _SHARE)
+        self._slots = _Slots(workers)
 
     async def all(self, writes: Sequence[Write]) -> None:
         """Carry writes out in order. Successive ones of one kind go some at a time.
@@ -44,30 +99,28 @@ class Writes:
         others concerns only its own write. One object has a share of all writes at once: the two pods of a small Job do
         not stand in line behind the hundreds of a large one.
         """
-        share = asyncio.Semaphore(max(1, self._workers // _SHARE))
         for _, alike in groupby(writes, key=lambda write: (type(write), getattr(write, "kind", None))):
             together = list(alike)
             if len(together) == 1:
                 await self.one(together[0])
                 continue
-            refused = asyncio.Event()
-            results = await asyncio.gather(
-                *(self._write_some(write, refused, share) for write in together), return_exceptions=True
-            )
-            for failed in _errors(results):
-                raise failed
+            series = _Series(iter(enumerate(together)))
+            await asyncio.gather(*(self._work_through(series) for _ in together[: self._of_one]))
+            if series.errors:
+                raise series.errors[min(series.errors)]
 
-    async def _write_some(self, write: Write, refused: asyncio.Event, share: asyncio.Semaphore) -> None:
-        async with share, self._at_once:
-            if refused.is_set():
-                return
+    async def _work_through(self, series: _Series) -> None:
+        for place, write in series.rest:
+            await self._slots.take(write.namespace)
             try:
+                if series.is_refused:
+                    return
                 await self.one(write)
-            except ElsewhereError:
-                raise
-            except (ApiError, FenceError):
-                refused.set()
-                raise
+            except Exception as error:
+                series.errors[place] = error
+                series.is_refused |= isinstance(error, ApiError | FenceError) and not isinstance(error, ElsewhereError)
+            finally:
+                self._slots.give_back(write.namespace)
 
     async def one(self, write: Write) -> bool:
         """Carry out a write. Return whether there was anything to write to."""
@@ -106,7 +159,3 @@ class Writes:
             self._store.gone(Deleted(QUEUE.name, "", write.name, queue.metadata.uid))
         elif write.kind is JOB and (job := self._store.jobs.get(f"{write.namespace}/{write.name}")) is not None:
             self._event_handlers.drop_job(f"{write.namespace}/{write.name}", job.job.metadata.uid)
-
-
-def _errors(results: Sequence[object]) -> Iterator[BaseException]:
-    yield from (result for result in results if isinstance(result, BaseException))

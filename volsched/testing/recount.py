@@ -42,6 +42,8 @@ def _devices(cluster: Cluster) -> Iterator[str]:
             again.hold(claim.uid, allocation.devices.results)
     for uid, chosen in devices.in_flight.items():
         again.hold(uid, chosen.allocation.devices.results)
+    for uid, allocation in devices.kept.items():
+        again.hold(f"kept/{uid}", allocation.devices.results)
     for account in ("taken", "shares", "consumed", "pools", "held"):
         yield from _compare(f"devices {account}", getattr(devices.usage, account), getattr(again, account))
     for uid, chosen in devices.in_flight.items():

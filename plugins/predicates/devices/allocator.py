@@ -11,6 +11,7 @@ from typing import Final
 
 from plugins.predicates.devices.resource_claims import ClaimNeeds
 from plugins.predicates.verdicts import node_refusal
+from volsched.framework.dra.states import NodePools
 from volsched.plugin import NodeInfo, Seen, Verdict, selects
 from volsched.plugin.devices import (
     Choice,
@@ -64,7 +65,7 @@ class DeviceAllocator:
         """Return why these claims of a pod get no devices on a node, or None when they get some."""
         if needs.given and not _is_reached(needs, node):
             return UNREACHED
-        found = self._found(needs, claims, node) if claims else None
+        found = self._found(needs, claims, node, self._pools.of(node)) if claims else None
         return found if isinstance(found, Verdict) else None
 
     def choose(self, needs: ClaimNeeds, claims: Sequence[Claim], node: NodeInfo) -> Choice | Verdict:
@@ -73,13 +74,13 @@ class DeviceAllocator:
             return UNREACHED
         if not claims:
             return []
-        found = self._found(needs, claims, node)
-        return found if isinstance(found, Verdict) else found.on(claims, self._pools.of(node))
+        pools = self._pools.of(node)
+        found = self._found(needs, claims, node, pools)
+        return found if isinstance(found, Verdict) else found.on(claims, pools)
 
-    def _found(self, needs: ClaimNeeds, claims: Sequence[Claim], node: NodeInfo) -> Picks | Verdict:
+    def _found(self, needs: ClaimNeeds, claims: Sequence[Claim], node: NodeInfo, pools: NodePools) -> Picks | Verdict:
         if self._given_up and self._is_too_hard(needs.key):
             return TOO_HARD
-        pools = self._pools.of(node)
         found = self._outcomes.of(claims, pools, needs.limits)
         if needs.limits and isinstance(found, Unfit) and not found.is_postponed:
             found = self._outcomes.of(claims, pools, {})

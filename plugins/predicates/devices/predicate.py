@@ -124,7 +124,7 @@ class DeviceRules(Observer):
         """True if pods want devices: by claims of their own, or by extended resources that a class stands for."""
         if template.has_resource_claims:
             return True
-        if not template.container_amounts:
+        if not (template.container_amounts and self._devices.classes):
             return False
         if self._classes_seen.differs(self._devices.classes_version) or len(self._from_devices) > MOST_KEPT:
             self._from_devices.clear()

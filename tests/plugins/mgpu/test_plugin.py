@@ -8,7 +8,7 @@ import pytest
 
 from plugins.mgpu import series
 from plugins.mgpu.devices import MEMORY
-from plugins.mgpu.results import ASSUMED, INDEX
+from plugins.mgpu.results import ASSUMED, INDEX, written
 from tests.plugins.mgpu.cards import T4, M
 from tests.plugins.mgpu.clusters import (
     GUARANTEED,
@@ -267,6 +267,52 @@ def test_a_gang_that_does_not_fit_leaves_the_cards_as_they_were() -> None:
     assert all(task.bind_annotations is None for task in rig.cluster.tasks.values())
     assert leftovers(rig.cluster) == []
     assert lists(rig.cycle(*puts(*solo(pod("z", "full2")))), "z") == "0,1"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_equal_pods_of_a_gang_get_their_cards_one_after_the_other(engine: Any) -> None:
+    members = [pod(f"g-{i}", "60/1024", group="g") for i in range(5)]
+    rig = rig_of(node("n1"), node("n2", cards=3), a_group("g", minimum=5), *members, engine=engine)
+
+    decision = rig.cycle()
+
+    got = [(decision.bindings[f"g-{i}"], lists(decision, f"g-{i}")) for i in range(5)]
+    assert got == [("n1", "0"), ("n1", "1"), ("n2", "0"), ("n2", "1"), ("n2", "2")]
+    assert (faults(rig.cluster), leftovers(rig.cluster)) == ([], [])
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_pod_among_equal_ones_whose_container_has_too_long_a_name_is_refused_alone(engine: Any) -> None:
+    members = [pod(f"g-{i}", "60/1024", group="g") for i in range(4)]
+    members[2]["spec"]["containers"][0]["name"] = "c" * 44
+    rig = rig_of(node(cards=4), a_group("g", minimum=3), *members, engine=engine)
+
+    decision = rig.cycle()
+
+    assert sorted(decision.bindings) == ["g-0", "g-1", "g-3"]
+    assert "mgpu: invalid request MGPU302" in decision.waiting["g-2"]
+    assert [lists(decision, name) for name in ("g-0", "g-1", "g-3")] == ["0", "1", "2"]
+    assert (faults(rig.cluster), leftovers(rig.cluster)) == ([], [])
+
+
+def test_a_step_that_fails_midway_leaves_no_card_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    members = [pod(f"g-{i}", "60/1024", group="g") for i in range(3)]
+    rig = rig_of(node(cards=3), a_group("g", minimum=3), *members)
+    told_to: list[Any] = []
+
+    def fail_at_second(*given: Any) -> dict[str, str]:
+        told_to.append(given)
+        if len(told_to) > 1:
+            raise ZeroDivisionError
+        return written(*given)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("plugins.mgpu.callbacks.written", fail_at_second)
+        with pytest.raises(ZeroDivisionError):
+            rig.cycle()
+
+    assert states(rig) == "100/16384/0 ; 100/16384/0 ; 100/16384/0"
+    assert all(task.bind_annotations is None for task in rig.cluster.tasks.values())
 
 
 def test_a_binding_that_fails_gives_the_cards_back() -> None:

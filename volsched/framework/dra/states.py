@@ -8,6 +8,7 @@ them are taken. It does not read their names. So the outcome of a search holds f
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from itertools import repeat
 from typing import Final
 
 from volsched.framework.dra.pool import Pool
@@ -48,7 +49,7 @@ _STATES: Final = Numbers(1 << 16)
 class NodePools:
     """The pools of one node in order, and the devices that they offer, each with its pool and slice."""
 
-    __slots__ = ("_layouts", "_places", "_seen", "_state", "offers", "pools", "spec", "version")
+    __slots__ = ("_changes", "_layouts", "_places", "_seen", "_state", "offers", "pools", "spec", "version")
 
     def __init__(self, pools: list[Pool], version: int, spec: object) -> None:
         self.pools = pools
@@ -59,6 +60,7 @@ class NodePools:
         ]
         self._layouts: dict[Reads, int] = {}
         self._places: list[dict[DeviceId, int]] = [_places_in(pool) for pool in pools]
+        self._changes = -1
         self._seen: list[int] | None = None
         self._state = 0
 
@@ -79,15 +81,13 @@ class NodePools:
 
     def state(self, usage: DeviceUsage) -> int:
         """Return the number of what is taken of the devices."""
-        versions = usage.versions
-        seen = [versions.get(pool.id, 0) for pool in self.pools]
-        if seen != self._seen:
-            self._seen = seen
-            found = [
-                _state_of(pool, places, usage) if version else 0
-                for pool, places, version in zip(self.pools, self._places, seen, strict=True)
-            ]
-            self._state = _STATES.of(tuple(found))
+        if self._changes != usage.changes:
+            self._changes = usage.changes
+            versions = usage.versions
+            seen = [versions.get(pool.id, 0) for pool in self.pools]
+            if seen != self._seen:
+                self._seen = seen
+                self._state = _STATES.of(tuple(map(_state_of, self.pools, self._places, repeat(usage))))
         return self._state
 
 
@@ -100,17 +100,16 @@ def _state_of(pool: Pool, places: dict[DeviceId, int], usage: DeviceUsage) -> Ha
     """Return which devices of a pool are taken; of one that several nodes share, when that changed last."""
     if not pool.is_local:
         return pool.id, usage.versions.get(pool.id, 0)
-    taken, shares = 0, []
-    for device in usage.pools.get(pool.id, ()):
-        place = places.get(device)
-        if place is None:
-            continue
-        if device in usage.taken:
-            taken |= 1 << place
-        if device in usage.shares:
-            consumed = usage.consumed.get(device, {})
-            shares.append((place, *((name, v.numerator, v.denominator) for name, v in sorted(consumed.items()))))
-    return (taken, *sorted(shares)) if shares else taken
+    known = [device for device in usage.pools.get(pool.id, ()) if device in places]
+    if usage.shares.keys().isdisjoint(known):
+        return frozenset([places[device] for device in known])
+    taken = frozenset([places[device] for device in known if device in usage.taken])
+    shares = [
+        (places[device], *((name, v.numerator, v.denominator) for name, v in sorted(usage.consumed[device].items())))
+        for device in known
+        if device in usage.shares
+    ]
+    return taken, *sorted(shares)
 
 
 def _layout_of(pool: Pool, reads: Reads) -> Hashable:

@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from volsched.framework.answers import ask_predicate, check_scores
+from volsched.framework.answers import as_scores, ask_predicate, check_scores
 from volsched.framework.columns.arrays import Floats, Mask, Rows
 from volsched.framework.engine.amount_classes import ClassScores
 from volsched.framework.engine.questions import Questions
@@ -38,9 +38,8 @@ class Entry:
     * ``scores``: totals by row.
     * ``ok``: nodes with room, now or later, that no predicate refuses.
     * ``static_ok``: answers of the ``static`` predicates; ``properties_ok``: those that read only properties.
-    * ``class_scores``: scores by class of nodes, if they depend only on amounts and properties. Templates whose
-      callbacks
-    read only requests share them.
+    * ``class_scores``: scores by class of nodes, of the callbacks that read amounts; None without any. Templates whose
+      callbacks read only requests share them.
     * ``explained``: the last counted refusals by queue, and their inputs.
     """
 
@@ -125,18 +124,16 @@ class Entry:
         """Prepare the questions about single nodes, and the table of scores by class."""
         questions = self.questions
         questions.gather(self.task)
-        if any(callback.signature.node == "node" for _, callback in questions.asked()):
+        if not (questions.amounts_decide or questions.asked_of_classes()):
             self.class_scores = None
-            return
-        if self.class_scores is None or len(self.class_scores.lines) != max(1, questions.scored):
+        elif self.class_scores is None or len(self.class_scores.lines) != max(1, len(questions.class_adds)):
             self.class_scores = self._scores_by_class()
-        questions.arrange()
 
     def _scores_by_class(self) -> ClassScores:
         """Return the scores by class; templates with equal requests share them if callbacks read no more."""
-        asked = self.questions.asked()
+        asked = self.questions.asked_of_classes()
         if any(callback.scope != "node" or callback.signature.pod != "request" for _, callback in asked):
-            return ClassScores(self.questions.scored)
+            return ClassScores(len(self.questions.class_adds))
         return self._shared.class_scores(self.task.template, asked)
 
     def _take_properties(self) -> None:
@@ -180,11 +177,28 @@ class Entry:
             kept.make_room(node_classes)
         if math.isnan(kept.sums.item(0, node_class)):
             self._ask_class(kept, node_class, node)
+        if kept.sums.item(0, node_class) == NEVER or (questions.whole and not self._is_admitted(node)):
+            self.ok[row] = False
+            return NEVER
         total = kept.sums.item(questions.leading - 1, node_class) if questions.leading else 0.0
         for other in questions.others:
-            total += kept.lines.item(other, node_class) if isinstance(other, int) else other.item(row)
+            if isinstance(other, int):
+                total += kept.lines.item(other, node_class)
+            elif isinstance(other, np.ndarray):
+                total += other.item(row)
+            else:
+                self._nodes.callbacks_asked += 1
+                total += as_scores(other, [other.ask(self.task, node)], 1).item()
         self.ok[row] = total > NEVER
         return total
+
+    def _is_admitted(self, node: NodeInfo) -> bool:
+        """True if no predicate that reads a whole node refuses this one."""
+        for predicate in self.questions.whole:
+            self._nodes.callbacks_asked += 1
+            if predicate.ask(self.task, node) is not None:
+                return False
+        return True
 
     def total_of_changed(self, row: int, task: TaskInfo) -> float | None:
         """The score of the one node that has changed, for the next of equal tasks; None if more has changed than that.
@@ -240,18 +254,14 @@ class Entry:
 
     def _ask_class(self, kept: ClassScores, node_class: int, node: NodeInfo) -> None:
         """Ask about one node for all of its class."""
-        nodes, checks, adds = self._nodes, self.questions.checks, self.questions.adds
+        nodes, checks, adds = self._nodes, self.questions.class_checks, self.questions.class_adds
         nodes.rows_scored += 1
         nodes.callbacks_asked += len(checks)
         task, amounts = self.task, node.amounts
         will_do = node.fits_idle(self.charge) and all(
             check(task if pod is None else pod, amounts) is None for check, pod, _ in checks
         )
-        scores = [
-            score(task if pod is None else pod, amounts)
-            for (score, pod, _), fixed in (adds if will_do else ())
-            if fixed is None
-        ]
+        scores = [score(task if pod is None else pod, amounts) for score, pod, _ in (adds if will_do else ())]
         nodes.callbacks_asked += len(scores)
         if will_do:
             self._put(kept, node_class, scores, node)
@@ -276,20 +286,21 @@ class Entry:
         nodes.columns.refresh()
         ok = nodes.columns.fits_idle(self.charge, rows)
         for _, predicate in self.questions.row_predicates:
-            ok = ok & nodes.passed(predicate.pod(task), predicate, rows, ok)
+            if predicate.reads_amounts:
+                ok = ok & nodes.passed(predicate.pod(task), predicate, rows, ok)
         rows = rows[ok]
         nodes.rows_scored += len(rows)
-        orders = [part.order for part in self.questions.parts if part.fixed is None]
+        orders = [part.order for part in self.questions.parts if part.fixed is None and part.order.reads_amounts]
         scores = [nodes.scores(order.pod(task), order, rows) for order in orders]
         kept.close(node_classes)
         kept.put_all(node_classes[ok], scores)
 
     def _score_by_class(self, kept: ClassScores, rows: Rows) -> Rows:
         """Score nodes by their classes. Return rows with terminating pods, where the class does not decide."""
-        node_classes, questions = self._shared.node_classes, self.questions
+        node_classes, questions, nodes = self._shared.node_classes, self.questions, self._nodes
         node_classes.refresh()
         left = rows[:0]
-        if freed := self._nodes.being_freed():
+        if freed := nodes.being_freed():
             are_left = np.isin(rows, freed)
             rows, left = rows[~are_left], rows[are_left]
         kept.make_room(node_classes)
@@ -301,8 +312,19 @@ class Entry:
             asked = (examples != UNKNOWN).nonzero()[0]
             self._ask_classes(kept, asked, examples[asked])
         totals = kept.sums[questions.leading - 1].take(numbers) if questions.leading else np.zeros(len(rows))
+        if not questions.amounts_decide:
+            nodes.columns.refresh()
+            ok = kept.sums[0].take(numbers) > NEVER
+            for predicate in questions.whole:
+                ok = ok & nodes.passed(predicate.pod(self.task), predicate, rows, ok)
+            totals[~ok] = NEVER
         for other in questions.others:
-            totals += kept.lines[other].take(numbers) if isinstance(other, int) else other.take(rows)
+            if isinstance(other, int):
+                totals += kept.lines[other].take(numbers)
+            elif isinstance(other, np.ndarray):
+                totals += other.take(rows)
+            else:
+                totals[ok] += nodes.scores(other.pod(self.task), other, rows[ok])
         self.scores.total[rows] = totals
         self.ok[rows] = totals > NEVER
         return left

@@ -145,9 +145,9 @@ class FastEngine:
         row = entry.scores.first_best()
         if row < 0:
             return
-        if len(tasks) == 1 or (entry.class_scores is None and not entry.questions.hold_in_steps):
+        if len(tasks) == 1 or not (entry.questions.amounts_decide or entry.questions.hold_in_steps):
             yield self.cluster.rows[row]
-        elif entry.class_scores is not None:
+        elif entry.questions.amounts_decide:
             yield from self._places_by_amounts(tasks, entry)
         else:
             yield from self._places_by_nodes(tasks, entry, row)

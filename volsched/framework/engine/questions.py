@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import count, takewhile
 from typing import Any, NamedTuple
 
 from volsched.framework.columns.arrays import Floats
@@ -57,14 +57,19 @@ def version_of(callback: Predicate | NodeOrder, task: TaskInfo, cluster: Cluster
 class Questions:
     """The callbacks that apply to a template, except those that are asked for each pod.
 
-    ``checks`` and ``adds`` are the questions about single nodes: predicates, and node orders or their vectors. If
-    scores are kept by class of nodes, the score of a node begins with the sum of the first ``leading`` lines of its
-    class; then follow ``others``, in order: the number of another line, or a vector.
+    ``checks`` and ``adds`` are the questions about single nodes: predicates, and node orders or their vectors. Those
+    that read amounts have one answer for a class of nodes: ``class_checks`` and ``class_adds``, of which each has a
+    line in the table of classes. ``whole`` are the predicates that read a whole node. The score of a node begins with
+    the sum of the first ``leading`` lines of its class; then follow ``others``, in order: the number of another line, a
+    vector, or a node order that reads a whole node. ``amounts_decide`` is True if no question is about a whole node.
     """
 
     __slots__ = (
         "adds",
+        "amounts_decide",
         "checks",
+        "class_adds",
+        "class_checks",
         "leading",
         "others",
         "parts",
@@ -72,6 +77,7 @@ class Questions:
         "row_predicates",
         "scoped",
         "static_predicates",
+        "whole",
     )
 
     def __init__(self, callbacks: NodeCallbacks, task: TaskInfo, cluster: Cluster) -> None:
@@ -90,8 +96,12 @@ class Questions:
         ]
         self.checks: list[Question] = []
         self.adds: list[tuple[Question, Floats | None]] = []
+        self.class_checks: list[Question] = []
+        self.class_adds: list[Question] = []
         self.leading = 0
-        self.others: list[int | Floats] = []
+        self.others: list[int | Floats | NodeOrder] = []
+        self.whole: list[Predicate] = []
+        self.amounts_decide = True
 
     def renew(self, callbacks: NodeCallbacks) -> None:
         """Ask another session's functions, which stand in the same places."""
@@ -110,30 +120,37 @@ class Questions:
         self.checks = [Question.of(predicate, task) for _, predicate in self.row_predicates]
         counting = [part for part in self.parts if part.fixed is None or part.fixed.any()]
         self.adds = [(Question.of(part.order, task), part.fixed) for part in counting]
+        self.class_checks = [question for question in self.checks if question.of_amounts]
+        self.class_adds = [question for question, fixed in self.adds if fixed is None and question.of_amounts]
+        self.whole = [predicate for _, predicate in self.row_predicates if not predicate.reads_amounts]
+        self.amounts_decide = all(callback.reads_amounts for _, callback in self.asked())
+        self._arrange(counting)
 
-    def arrange(self) -> None:
-        """Prepare the sum of scores by class and vectors. Zeros if no score is asked."""
-        lines = iter(range(len(self.adds)))
-        summed: list[int | Floats] = [next(lines) if fixed is None else fixed for _, fixed in self.adds]
+    def _arrange(self, counting: Iterable[Part]) -> None:
+        """Prepare the sum of scores by class, vectors and other scores. Zeros if no score is asked."""
+        lines = count()
+        summed: list[int | Floats | NodeOrder] = [
+            part.fixed if part.fixed is not None else next(lines) if question.of_amounts else part.order
+            for part, (question, _) in zip(counting, self.adds, strict=True)
+        ]
         if not any(isinstance(other, int) for other in summed):
             summed.insert(0, 0)
         self.leading = sum(1 for _ in takewhile(lambda other: isinstance(other, int), summed))
         self.others = summed[self.leading :]
-
-    @property
-    def scored(self) -> int:
-        """Return how many node orders that count somewhere are asked about single nodes."""
-        return sum(fixed is None for _, fixed in self.adds)
 
     def asked(self) -> list[tuple[int, Predicate | NodeOrder]]:
         """Return the questions about single nodes, each with its index among those of its sort."""
         orders = [(part.place, part.order) for part in self.parts if part.fixed is None]
         return [*self.row_predicates, *orders]
 
+    def asked_of_classes(self) -> list[tuple[int, Predicate | NodeOrder]]:
+        """Return those of them that have one answer for a class of nodes."""
+        return [(place, callback) for place, callback in self.asked() if callback.reads_amounts]
+
     @property
     def hold_in_steps(self) -> bool:
         """True if equal tasks may be placed in one step though a whole node is read: each such rule states that."""
-        whole = (callback for _, callback in self.asked() if callback.signature.node == "node")
+        whole = (callback for _, callback in self.asked() if not callback.reads_amounts)
         return all(callback.key is not None and callback.for_each_pod is not None for callback in whole)
 
     def would_be_outdated(self, task: TaskInfo, cluster: Cluster) -> bool:

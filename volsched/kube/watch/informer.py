@@ -37,6 +37,15 @@ BOOKMARK_SECONDS: Final = 60.0
 BLIND_SECONDS: Final = 150.0
 """The longest time without news of a kind, not even a bookmark, before the known state counts as outdated."""
 
+BYTES_AT_ONCE: Final = 1 << 17
+"""Bytes of a watch that are taken in before others have their turn on the loop: some fifty pods, or one large object.
+
+After a stall, megabytes of one kind may wait to be read.
+"""
+
+ITEMS_AT_ONCE: Final = 50
+"""The same for a page of a list, as a number of objects."""
+
 WATCH_SECONDS: Final = (300, 600)
 """Bounds of the random time after which the server ends a watch, so that watches spread over its replicas."""
 
@@ -295,8 +304,10 @@ class Informer:
             parameters = {"continue": continued} if continued else {}
             page = self._reader.page(await page_of(self._api, self.resource, **parameters))
             self._heard()
-            self._emit(self._changes_of(page.items or ()))
-            await self._let_others()
+            items = page.items or ()
+            for at in range(0, max(1, len(items)), ITEMS_AT_ONCE):
+                self._emit(self._changes_of(items[at : at + ITEMS_AT_ONCE]))
+                await self._let_others()
             continued = page.metadata.continue_
             if not continued:
                 break
@@ -349,12 +360,21 @@ class Informer:
                 if not newline:
                     rest += chunk
                     continue
-                self._take(rest + lines)
+                await self._take_some_at_a_time(rest + lines)
                 rest = chunk_rest
-                await self._let_others()
+
+    async def _take_some_at_a_time(self, lines: bytes) -> None:
+        """Take in whole lines, and give others their turn in between; what a cancellation leaves is watched again."""
+        at = 0
+        while at < len(lines):
+            end = lines.find(b"\n", at + BYTES_AT_ONCE)
+            end = len(lines) if end < 0 else end
+            self._take(lines[at:end])
+            at = end + 1
+            await self._let_others()
 
     async def _let_others(self) -> None:
-        """Give others their turn after a chunk, and wait while the sink cannot take more."""
+        """Give others their turn after some objects, and wait while the sink cannot take more."""
         await asyncio.sleep(0)
         while self._is_full():  # noqa: ASYNC110 - the other side is a thread
             await asyncio.sleep(FULL_PAUSE_SECONDS)

@@ -61,7 +61,8 @@ class DeviceUsage:
         """A number for each of these pools, another one whenever something of it is taken or given back."""
         self.held: dict[str, tuple[dra.DeviceResult, ...]] = {}
         """What each claim has, by its uid."""
-        self._changes = 0
+        self.changes = 0
+        """How often anything was taken or given back."""
 
     def hold(self, uid: str, results: tuple[dra.DeviceResult, ...]) -> Iterable[PoolId]:
         """Let a claim have these devices instead of those that it had; the pools that changed."""
@@ -77,10 +78,10 @@ class DeviceUsage:
         else:
             self.held.pop(uid, None)
         changed = {PoolId(r.driver, r.pool): None for r in (*before, *results)}
-        self._changes += 1
+        self.changes += 1
         for pool in changed:
             if pool in self.pools:
-                self.versions[pool] = self._changes
+                self.versions[pool] = self.changes
             else:
                 self.versions.pop(pool, None)
         return changed
@@ -136,6 +137,8 @@ class Devices:
         self.usage = DeviceUsage()
         self.vacant: set[str] = set()
         """The uids of claims whose devices count as free while it is tried what would be without their users."""
+        self.kept: dict[str, dra.Allocation] = {}
+        """Devices that count as taken for claims that had them once, by the claim's uid."""
         self.unclean: dict[str, None] = {}
         """The keys of claims that pods used which are gone, and that may have devices still."""
         self.version = 0
@@ -259,6 +262,28 @@ class Devices:
         if is_vacant != (claim.uid in self.vacant):
             (self.vacant.add if is_vacant else self.vacant.discard)(claim.uid)
             self._hold(claim.uid, None if is_vacant else self.allocation_of(claim))
+
+    def keep(self, uid: str, allocation: dra.Allocation | None) -> None:
+        """Let devices count as taken for a claim that had them once; None gives them back."""
+        if allocation is None:
+            self.kept.pop(uid, None)
+        else:
+            self.kept[uid] = allocation
+        self._hold(f"kept/{uid}", allocation)
+
+    @contextmanager
+    def restored(self, claims: Iterable[Claim]) -> Iterator[None]:
+        """Let claims that were deleted or changed be as they were; no device is taken by that, or free."""
+        before = [(claim.key, self.claims.get(claim.key)) for claim in claims]
+        self.claims.update({claim.key: claim for claim in claims})
+        try:
+            yield
+        finally:
+            for key, claim in before:
+                if claim is None:
+                    del self.claims[key]
+                else:
+                    self.claims[key] = claim
 
     @contextmanager
     def cleaned_up(self, pods: Container[str]) -> Iterator[None]:
