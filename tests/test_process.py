@@ -75,3 +75,23 @@ def test_what_goes_wrong_in_a_callback_is_logged_and_ends_nothing() -> None:
 
     assert [line["event"] for line in lines] == ["unforeseen on the event loop", "told to"]
     assert isinstance(lines[0]["exc_info"], ValueError)
+
+
+@pytest.mark.parametrize(
+    ("message", "error", "level"),
+    [
+        ("Fatal error on SSL protocol", RuntimeError("... <TCPTransport closed=True>; the handler is closed"), "info"),
+        ("Fatal error on SSL protocol", RuntimeError("odd"), "error"),
+        ("Fatal error on SSL protocol", ValueError("the handler is closed"), "error"),
+        ("odd", RuntimeError("the handler is closed"), "error"),
+    ],
+)
+def test_a_connection_that_is_cut_off_while_it_is_read_is_no_fault(message: str, error: Exception, level: str) -> None:
+    async def calls() -> None:
+        asyncio.get_running_loop().call_exception_handler({"message": message, "exception": error})
+        await waits()
+
+    with structlog.testing.capture_logs() as lines:
+        assert run_process(lambda: Program(calls, is_over=True)) == STOPPED
+
+    assert [line["log_level"] for line in lines] == [level, "info"]

@@ -248,7 +248,19 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 def _log_unforeseen(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """Log a failure that no code waits for, as in a callback, without its values."""
-    _log.error("unforeseen on the event loop", said=str(context.get("message")), exc_info=context.get("exception"))
+    message, error = str(context.get("message")), context.get("exception")
+    if _is_cut_off(message, error):
+        _log.info("a connection was cut off while it was read")
+    else:
+        _log.error("unforeseen on the event loop", said=message, exc_info=error)
+
+
+def _is_cut_off(message: str, error: BaseException | None) -> bool:
+    """True if uvloop answers the last bytes of a connection that is closed: the request fails by itself.
+
+    uvloop reports other ends of connections to the request alone, as these are OSErrors.
+    """
+    return "SSL protocol" in message and isinstance(error, RuntimeError) and "handler is closed" in str(error)
 
 
 def _change_log_level() -> None:
