@@ -25,12 +25,21 @@ from plugins.capacity_card.demands import CardDemands
 from plugins.capacity_card.quotas.limits import QueueLimit
 from plugins.capacity_card.refusals import NAME
 from plugins.capacity_card.requests.charges import ChargedCard, amounts_of
-from plugins.capacity_card.requests.requests import Amounts, CardRequest, Dimension, Names, lists_of, resources_of
+from plugins.capacity_card.requests.requests import (
+    Amounts,
+    CardRequest,
+    Dimension,
+    Names,
+    lists_of,
+    resources_of,
+    shown,
+)
 from plugins.capacity_card.usage import CardUsage
 from volsched.plugin import (
     PERMIT,
     Allocatable,
     Ballot,
+    Bounded,
     Cluster,
     EventHandler,
     FieldError,
@@ -55,6 +64,8 @@ from volsched.plugin import (
 from volsched.plugin.quota import At, Exceeded, QueueQuotas, QueueTree, committed, total_of
 
 _MOST_KNOWN: Final = 10_000
+_MOST_LISTS: Final = 512
+"""Lists of cards, which authors of pods write, with the verdicts about them."""
 
 
 class CardRules(QueueQuotas[QueueLimit, Dimension, int]):
@@ -70,7 +81,7 @@ class CardRules(QueueQuotas[QueueLimit, Dimension, int]):
         self._demands = demands
         self._tree = QueueTree(cluster)
         self._known: dict[tuple[str, int], tuple[tuple[int, ...], Headroom]] = {}
-        self._no_card: dict[Names, Verdict] = {}
+        self._no_card: Bounded[Names, Verdict] = Bounded(_MOST_LISTS)
         self._no_quota: dict[str, Verdict] = {}
         self._open_at: tuple[object, ...] = ()
         self._open: Names = ()
@@ -315,9 +326,9 @@ class CardRules(QueueQuotas[QueueLimit, Dimension, int]):
 
     def _without_card(self, template: PodTemplate) -> Verdict:
         names = self._usage.charges.of(template).names
-        found = self._no_card.get(names)
+        found = self._no_card.recall(names)
         if found is None:
-            text = f"node(s) didn't have card {'|'.join(names)}"
+            text = f"node(s) didn't have card {shown(names)}"
             found = Verdict(Step.PREDICATE, NAME, Scope.NODE, "FailedScheduling", text, resolvable=False)
             self._no_card[names] = found
         return found

@@ -11,10 +11,9 @@ from fractions import Fraction
 from typing import Final
 
 from plugins.capacity_card.quotas.limits import QueueLimit
-from plugins.capacity_card.requests.requests import Names, NoSuchCardError, text_of
+from plugins.capacity_card.requests.requests import Names, NoSuchCardError, shown, text_of
 from volsched.model.values.quantity import UNLIMITED
 from volsched.plugin import CPU, MEMORY, ConditionReason, FieldError, Scope, Shortfall, Step, Verdict, format_amount
-from volsched.plugin.cards import joined
 from volsched.plugin.quota import At, Exceeded
 
 NAME: Final = "capacity-card"
@@ -64,7 +63,7 @@ def short_of_cards(limit: QueueLimit, sentence: Exceeded, details: Sequence[Exce
     """
     numbers = (str(sentence.requested), str(sentence.total), str(sentence.limit))
     names: Names = sentence.dimension
-    text = _sentence(limit.queue, f"<{joined(names)}>", *numbers)
+    text = _sentence(limit.queue, f"<{shown(names)}>", *numbers)
     human = "; ".join([*map(_human, details), *_kept_for_others(limit, names)])
     shortfalls = tuple(map(_shortfall, details))
     return Verdict(step, NAME, Scope.QUEUE, NO_CARDS, f"{text} ({human})", shortfalls, queue=limit.queue)

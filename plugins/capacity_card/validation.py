@@ -21,6 +21,7 @@ from plugins.capacity_card.requests.requests import (
     NAME_PATH,
     REQUEST_PATH,
     Names,
+    are_too_many,
     card_names_of,
     job_request_of,
 )
@@ -180,6 +181,9 @@ def _pod_faults(pod: PodIn, beside: Surroundings) -> Faults:
     if not names:
         if annotations.get(CARD_NAME, "").strip():
             yield Fault(NAME_PATH, INVALID, f"{shortened(annotations[CARD_NAME])!r} names no card")
+        return
+    if too_many := are_too_many(names):
+        yield Fault(NAME_PATH, INVALID, too_many)
         return
     odd = [name for name in names if not is_plain(name)]
     if odd:

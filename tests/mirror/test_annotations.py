@@ -6,7 +6,9 @@ from typing import Any
 
 from tests.plugins.capacity_card.clusters import A, H, cards, configuration, rig
 from volsched.mirror.apply import Mirror
+from volsched.model.annotations import LONGEST
 from volsched.model.changes import Put
+from volsched.model.errors import FieldError
 from volsched.registry import load_profile
 from volsched.testing.builders import a_cluster
 
@@ -62,6 +64,17 @@ def test_a_pod_that_asks_for_something_by_an_annotation_alone_is_no_best_effort_
 
     mirror.keep_annotations([])
     assert [job.name for job in best_effort.values()] == ["g"]
+
+
+def test_a_pod_whose_annotation_is_too_long_is_refused_while_that_is_named() -> None:
+    mirror = a_mirror({KEY: "a" * 10 * LONGEST}, {KEY: "a" * LONGEST})
+    first, second = sorted(mirror.cluster.tasks.values(), key=lambda task: task.name)
+    refused = (FieldError(f"metadata.annotations[{KEY}]", "has more than 4096 characters"),)
+    for keys, expected in (([KEY], refused), ([], ()), ([KEY], refused)):
+        mirror.keep_annotations(keys)
+        assert first.template.refusals == expected
+        assert second.template.refusals == ()
+    assert len(first.template.annotations[KEY]) == LONGEST + 1
 
 
 def test_pods_that_come_later_are_read_alike() -> None:

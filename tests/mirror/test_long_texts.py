@@ -11,8 +11,11 @@ from typing import Any
 import pytest
 
 from plugins.capacity_card.allocated import as_resource
+from plugins.capacity_card.requests.requests import CARD_NAME
 from plugins.fragmentation.claims import Claims, Wanted
 from tests.actions.rigs import conf, cycle, rig
+from tests.plugins.capacity_card.clusters import GPU, A, cards
+from tests.plugins.capacity_card.clusters import rig as card_rig
 from volsched.framework.dra.outcomes import Outcomes
 from volsched.framework.dra.reads import reads_of
 from volsched.framework.dra.selectors import Selectors
@@ -29,7 +32,7 @@ MANY = 20
 
 
 @contextmanager
-def that_is_given_back() -> Iterator[None]:
+def that_is_given_back(count: int = MANY) -> Iterator[None]:
     """Fail if more than a tenth of many long texts stays in memory."""
     tracemalloc.start()
     try:
@@ -40,7 +43,7 @@ def that_is_given_back() -> Iterator[None]:
         after, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert after - before < LONG * MANY / 10
+    assert after - before < LONG * count / 10
 
 
 def text(number: int) -> str:
@@ -159,3 +162,33 @@ def test_nothing_is_remembered_of_what_a_long_claim_asks_for() -> None:
             assert claims.asked([asks(number, 9000)]) == ()
     assert Wanted(("x" * 5000,)).is_long
     assert not Wanted(("true",)).is_long
+
+
+@pytest.mark.parametrize("on_node", [None, "n1"], ids=["waits", "runs"])
+@pytest.mark.parametrize(
+    "names",
+    [text, lambda n: "|".join(f"{n}c{i}" for i in range(2000)), lambda n: f"{A}|{text(n)}"],
+    ids=["one name", "many names", "a card and a long name"],
+)
+def test_pods_that_are_gone_leave_no_names_of_cards(names: Callable[[int], str], on_node: str | None) -> None:
+    on = card_rig(cards().cards("n1", A).quota("q", {A: 8}).gang("g", on="n1"))
+
+    def come_and_go(number: int) -> None:
+        on.cycle(
+            put(
+                a_pod(
+                    "p",
+                    "g",
+                    on=on_node,
+                    annotations={CARD_NAME: names(number)},
+                    metadata={"uid": f"u{number}"},
+                    **{GPU: 1},
+                )
+            ),
+        )
+        on.cycle(Deleted("Pod", "default", "p", f"u{number}"))
+
+    come_and_go(0)
+    with that_is_given_back(80):
+        for number in range(1, 81):
+            come_and_go(number)

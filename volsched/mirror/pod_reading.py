@@ -12,6 +12,7 @@ from volsched.mirror.kept import AnnotationReader
 from volsched.mirror.priorities import Priorities
 from volsched.mirror.settings import MirrorSettings
 from volsched.model import api, labels
+from volsched.model.annotations import bounded
 from volsched.model.pods.task import PodProperties, TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.status import TaskStatus
@@ -80,7 +81,7 @@ class PodReader:
         of_class = self.priorities.value(spec.priority_class_name)
         return PodProperties(
             labels=reading.shared(labels.kept(meta.labels)),
-            annotations=self.annotations.of("Pod", meta.annotations),
+            annotations=self.annotations.of("Pod", bounded(meta.annotations)),
             role=reading.role_of(pod),
             containers=reading.container_names(pod) if template.container_amounts else (),
             scheduler=intern(spec.scheduler_name),

@@ -14,14 +14,19 @@ from sys import intern
 from types import FrameType
 from typing import Any, Final
 
+import msgspec
+
 from volsched.model import api, labels
-from volsched.model.errors import VolschedError, shortened
+from volsched.model.errors import FieldError, VolschedError, shortened
 
 EVERY: Final = "*"
 """Ends a key that stands for all that begin like it."""
 
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 """Annotation in which kubectl keeps what was applied."""
+
+LONGEST: Final = 4096
+"""Characters of one annotation of a pod that are looked at: an author may write 256 KiB, and plugins remember it."""
 
 DECLARATIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "Pod": ("POD_ANNOTATIONS", "TASK_ANNOTATIONS"),
@@ -37,6 +42,22 @@ Declared = Mapping[str, Iterable[str]]
 
 _OURS: Final = ("volsched.model", "volsched.mirror", "volsched.framework")
 """Where an annotation is read for a plugin: the plugin is who called these."""
+
+
+def bounded(annotations: dict[str, str]) -> dict[str, str]:
+    """Return the annotations of a pod, long ones cut. One more character is kept than is read, as a mark."""
+    if not annotations or max(map(len, annotations.values())) <= LONGEST:
+        return annotations
+    return {key: text[: LONGEST + 1] for key, text in annotations.items()}
+
+
+def too_long(annotations: Iterable[tuple[str, str]]) -> tuple[FieldError, ...]:
+    """Return an error for each annotation that was cut."""
+    return tuple(
+        FieldError(f"metadata.annotations[{key}]", f"has more than {LONGEST} characters")
+        for key, text in annotations
+        if len(text) > LONGEST
+    )
 
 
 class UndeclaredAnnotationError(VolschedError):
@@ -162,6 +183,8 @@ class KeptAnnotations:
         annotations = found.metadata.annotations
         if annotations:
             self.of_kind(kind).drop_others(annotations)
+            if kind == "Pod":
+                msgspec.structs.force_setattr(found.metadata, "annotations", bounded(annotations))
 
 
 _NONE: Final = AnnotationKeys()

@@ -11,13 +11,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from volsched.plugin import CPU, MEMORY, FieldError
+from volsched.plugin import CPU, MEMORY, FieldError, shortened
 from volsched.plugin.cards import at, entries, is_plain, joined, names_in
 
 CARD_NAME: Final = "volcano.sh/card.name"
 CARD_REQUEST: Final = "volcano.sh/card.request"
 REQUEST_PATH: Final = f"metadata.annotations[{CARD_REQUEST}]"
 NAME_PATH: Final = f"metadata.annotations[{CARD_NAME}]"
+
+MOST_NAMES: Final = 64
+"""Cards of one list. Each name is kept for itself, and 4096 characters may be 2048 names."""
+LONGEST_SHOWN: Final = 1024
+"""Characters of a list in a message."""
 
 Names: TypeAlias = tuple[str, ...]
 """Cards any one of which would do, the best first."""
@@ -83,6 +88,11 @@ def text_of(dimension: Dimension) -> str:
     return dimension if isinstance(dimension, str) else joined(dimension)
 
 
+def shown(names: Names) -> str:
+    """Return a list of cards for a message."""
+    return shortened(joined(names), LONGEST_SHOWN)
+
+
 def by_text(amounts: Mapping[Any, int]) -> dict[str, int]:
     """Return amounts by the text of what is counted."""
     return {text_of(dimension): amount for dimension, amount in amounts.items()}
@@ -102,8 +112,16 @@ def job_request_of(annotations: Mapping[str, str]) -> JobRequest:
 
 
 def card_names_of(annotations: Mapping[str, str]) -> Names:
-    """Return the cards that a pod names; none for a pod that wants no card by name."""
-    return names_in(annotations.get(CARD_NAME, ""))
+    """Return the cards that a pod names; none for a pod that wants no card by name.
+
+    Of too many there is one more than a list may have.
+    """
+    return names_in(annotations.get(CARD_NAME, ""))[: MOST_NAMES + 1]
+
+
+def are_too_many(names: Names) -> str:
+    """Return what is wrong with a list that is too long, else nothing."""
+    return f"names more than {MOST_NAMES} cards" if len(names) > MOST_NAMES else ""
 
 
 def card_request_of(names: Names, request: Mapping[str, int], resources: Mapping[str, str]) -> CardRequest:
@@ -113,9 +131,11 @@ def card_request_of(names: Names, request: Mapping[str, int], resources: Mapping
     candidates; FieldError when none is, when those that are differ in their resource, or when the pod does not ask for
     it.
     """
+    if fault := are_too_many(names):
+        raise FieldError(NAME_PATH, f"{CARD_NAME} {fault}")
     known = {name: resources[name] for name in names if name in resources}
     if not known:
-        raise NoSuchCardError(NAME_PATH, f"no resource name found for card <{joined(names)}>")
+        raise NoSuchCardError(NAME_PATH, f"no resource name found for card <{shown(names)}>")
     if len(set(known.values())) > 1:
         message = ", ".join(f"<{name}> is {resource}" for name, resource in known.items())
         raise FieldError(NAME_PATH, f"the cards of a list must be of one resource, and {message}")

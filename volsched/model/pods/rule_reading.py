@@ -5,6 +5,7 @@ from contextlib import suppress
 from typing import Any, Final, ParamSpec, TypeVar
 
 from volsched.model import api
+from volsched.model.annotations import too_long
 from volsched.model.errors import FieldError, QuantityError
 from volsched.model.pods import limits as pod_limits
 from volsched.model.pods import requests
@@ -72,7 +73,7 @@ def rules_of(
         labels=tuple((key, metadata.labels[key]) for key in keys if key in metadata.labels),
         namespace=metadata.namespace if keys or has_terms(spec) or claims else "",
         **terms,
-        refusals=(*too_much, *reader.refusals),
+        refusals=(*too_long(annotations), *too_much, *reader.refusals),
     )
 
 

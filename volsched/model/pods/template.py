@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from volsched.model import api
-from volsched.model.annotations import AnnotationKeys
+from volsched.model.annotations import AnnotationKeys, bounded, too_long
 from volsched.model.api import Taint
 from volsched.model.errors import FieldError, no_attribute
 from volsched.model.pods import limits as pod_limits
@@ -53,6 +53,8 @@ LONGEST_REMEMBERED: Final = 1 << 14
 Thousands of texts of a megabyte would not fit into memory until they are swept.
 """
 
+_PART: Final = 256
+"""Characters of annotations that weigh as much as a term: plugins keep what they read there."""
 
 _READS_MORE_OF_PODS: Final = (
     "a callback that reads more annotates its pod as PodTemplate (what equal pods share) or as TaskInfo (this very pod)"
@@ -188,11 +190,14 @@ class PodTemplate:
 
     @property
     def weight(self) -> int:
-        """Return the weight of data kept for it, roughly: 1 for itself, and 1 for each of its terms."""
+        """Return the weight of data kept for it, roughly: 1 for itself, 1 for each term or long text."""
         near = len(self.affinity) + len(self.anti_affinity) + len(self.spread)
         liked = len(self.preferred_affinity) + len(self.preferred_anti_affinity) + len(self.preferred_nodes)
         required = self.required_nodes
-        return 1 + near + liked + (0 if required is None else len(required.labels) + len(required.terms or ()))
+        annotated = sum(map(len, self.annotations.values())) // _PART
+        return (
+            1 + near + liked + annotated + (0 if required is None else len(required.labels) + len(required.terms or ()))
+        )
 
     @property
     def depends_on_pods(self) -> bool:
@@ -288,7 +293,11 @@ class TemplateTable:
         asks = self._asks(kept)
         if (kept, asks) == (template.rules.annotations, template.rules.asks_by_annotation):
             return template
-        return self._of_rules(msgspec.structs.replace(template.rules, annotations=kept, asks_by_annotation=asks))
+        others = template.refusals[len(too_long(template.rules.annotations)) :]
+        refusals = (*too_long(kept), *others)
+        return self._of_rules(
+            msgspec.structs.replace(template.rules, annotations=kept, asks_by_annotation=asks, refusals=refusals)
+        )
 
     def intern(self, pod: api.Pod, placed_as: PodTemplate | None = None) -> PodTemplate:
         """Return the template of this pod. Make it if no equal pod was seen before.
@@ -299,7 +308,9 @@ class TemplateTable:
         Most pods are found by the bytes of the relevant parts of their spec, without parsing them again. A pod that is
         being resized on its node has a template of its own, with the larger request.
         """
-        annotations = self._annotations(pod.metadata.annotations) if placed_as is None else placed_as.rules.annotations
+        annotations = (
+            self._annotations(bounded(pod.metadata.annotations)) if placed_as is None else placed_as.rules.annotations
+        )
         resized = reported_resources(pod.status) if is_resized(pod) else None
         key = self._encoder.encode((counting_parts(pod), annotations, self._identity(pod), resized))
         template = self._by_bytes.get(key)
