@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from volsched.model import api
 from volsched.model.pods.limits import DEFAULT, PodLimits, exceeded
 from volsched.model.pods.template import TemplateTable
+from volsched.model.values.resources import Resources
 
 Json = dict[str, Any]
 FEW = PodLimits(**dict.fromkeys((name.replace("-", "_") for name in DEFAULT.by_name()), 2))
@@ -47,6 +48,7 @@ def asking(count: int) -> Json:
 
 
 TOO_MUCH: list[tuple[str, Json]] = [
+    ("containers", {kind: [{"name": kind[0]}] for kind in ("containers", "initContainers", "ephemeralContainers")}),
     ("resources", asking(3)),
     ("node-terms", node_affinity(3, 0)),
     ("pod-terms", pod_affinity(3)),
@@ -96,6 +98,21 @@ def test_such_a_pod_is_not_placed_and_its_terms_are_not_kept_while_what_it_asks_
     ]
     assert template.required_nodes is None
     assert template.request["cpu"] == 2000
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_of_too_many_containers_the_sum_counts_and_nothing_of_each_is_kept(count: int) -> None:
+    containers = [
+        {"name": f"c{n}", "image": f"i{n}", "resources": {"requests": {"cpu": "2", "example.com/r": "1"}}}
+        for n in range(count)
+    ]
+    template = TemplateTable(limits=FEW).intern(pod(containers=containers))
+
+    is_much = count == 3
+    assert [refusal.path for refusal in template.refusals] == (["spec.containers"] if is_much else [])
+    assert template.request == Resources({"cpu": 2000 * count, "example.com/r": 1000 * count})
+    assert template.containers == count
+    assert (len(template.images), len(template.container_amounts)) == ((0, 0) if is_much else (2, 2))
 
 
 def test_what_real_pods_say_is_within_the_limits() -> None:

@@ -24,11 +24,13 @@ if TYPE_CHECKING:
 class PodLimits:
     """The limits of one pod.
 
+    ``containers``: those of all kinds together; of a pod with more, images and requests by container are not kept.
     ``resources``: names of resources, of all containers together. ``node_terms``: terms of node affinity, preferred
     ones included. ``pod_terms``: terms of pod affinity and anti-affinity, and spread constraints. ``expressions``:
     conditions on labels in all of these and in the node selector; ``values``: values that these conditions list.
     """
 
+    containers: int = 512
     resources: int = 128
     node_terms: int = 128
     pod_terms: int = 64
@@ -95,6 +97,11 @@ def _containers(spec: api.PodSpec) -> Iterator[api.Container]:
     return chain(spec.containers, spec.init_containers, spec.ephemeral_containers)
 
 
+def count_containers(spec: api.PodSpec) -> int:
+    """Return how many containers of all kinds a pod has."""
+    return len(spec.containers) + len(spec.init_containers) + len(spec.ephemeral_containers)
+
+
 def _node_terms(spec: api.PodSpec) -> list[api.NodeSelectorTerm]:
     nodes = spec.affinity.node_affinity if spec.affinity is not None else None
     if nodes is None:
@@ -135,6 +142,7 @@ def _of_selector(selector: api.LabelSelector | None) -> Iterator[Sequence[str]]:
 
 
 _DESCRIBED: Final[Mapping[str, tuple[str, str]]] = {
+    "containers": ("spec.containers", "containers"),
     "resources": ("spec.containers", "names of resources"),
     "node_terms": ("spec.affinity.nodeAffinity", "terms"),
     "pod_terms": ("spec.affinity", "terms of pod affinity and spread constraints"),
@@ -146,6 +154,7 @@ _DESCRIBED: Final[Mapping[str, tuple[str, str]]] = {
     "ports": ("spec.containers", "ports"),
 }
 _COUNTS: Final[Mapping[str, Callable[[api.PodSpec], int]]] = {
+    "containers": count_containers,
     "resources": _resources,
     "node_terms": lambda spec: len(_node_terms(spec)),
     "pod_terms": lambda spec: len(_pod_terms(spec)) + len(spec.topology_spread_constraints),

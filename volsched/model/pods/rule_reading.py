@@ -50,6 +50,7 @@ def rules_of(
     reader = _RuleReader(metadata.namespace, metadata.labels)
     asked = reader.read(_NOTHING_ASKED, requests.of_placed_pod if is_resized(pod) else requests.of_pod, pod)
     terms = _terms_of(spec, reader)
+    has_few = pod_limits.count_containers(spec) <= limits.containers
     claims, ephemeral = _claims_of(pod)
     keys = label_keys(spec) if has_terms(spec) else ()
     return PodRules(
@@ -63,9 +64,9 @@ def rules_of(
         claims=claims,
         ephemeral_claims=ephemeral,
         legacy_disks=tuple(sorted(set(_legacy_disks(spec.volumes)))),
-        images=_images(spec),
+        images=_images(spec) if has_few else (),
         containers=len(spec.containers) + len(spec.init_containers),
-        container_amounts=container_amounts(spec),
+        container_amounts=container_amounts(spec) if has_few else (),
         has_resource_claims=bool(spec.resource_claims),
         features=features_of(spec),
         annotations=annotations,
