@@ -79,10 +79,14 @@ class Reservation:
 
 
 class _Placed(NamedTuple):
-    """When a pod got its node, and the duration (seconds) that it declared then; None: it declared none."""
+    """When a pod got its node, and the duration (seconds) that it declared then; None: it declared none.
+
+    ``part`` is the largest part of the node that it takes of any resource.
+    """
 
     at: float
     declared: float | None
+    part: float
 
 
 class _Ended(NamedTuple):
@@ -290,7 +294,9 @@ class Book(Observer):
             return self.now
         start, promised = self._began(task), self._promised(task)
         if promised is not None and start + promised * self._settings.overestimate < self.now:
-            self.trust.outlived(task, task.queue)
+            placed = self._placed.get(task.uid)
+            part = placed.part if placed is not None else _part(task)
+            self.trust.outlived(task, task.queue, part * (self.now - start))
         duration = self.duration(task)
         if duration is None:
             return math.inf
@@ -320,9 +326,10 @@ class Book(Observer):
         """See whether a pod that is over kept to what it had declared."""
         if ended.declared is None:
             return
+        weight = ended.placed.part * max(0.0, self.now - ended.began)
         if ended.began + ended.declared * self._settings.overestimate < self.now:
-            self.trust.outlived(ended.task, ended.queue)
-        self.trust.over(ended.task, ended.queue)
+            self.trust.outlived(ended.task, ended.queue, weight)
+        self.trust.over(ended.task, ended.queue, weight)
 
     def next_start(self) -> float | None:
         """Return when the first reservation is to start that has not, in seconds since the epoch."""
@@ -337,7 +344,8 @@ class Book(Observer):
         if task.node is not None and ON_NODE[task.status]:
             if task.uid not in self._placed:
                 again = self._ended.pop(task.uid, None)  # its request was read anew
-                self._placed[task.uid] = _Placed(self.now, annotated(task)) if again is None else again.placed
+                placed = _Placed(self.now, annotated(task), _part(task)) if again is None else again.placed
+                self._placed[task.uid] = placed
         elif task.node is None or IS_FINISHED[task.status]:
             if task.uid in self._placed and before in RUNS:
                 self._ended[task.uid] = _Ended(
@@ -381,3 +389,12 @@ def _use(node: NodeInfo, member: TaskInfo) -> int:
     """Return the amount in use of the resource of which a member asks for the largest part of the node."""
     charge = max(member.charge, key=lambda each: each[1] / max(1, node.allocatable[each[0]]), default=None)
     return node.used[charge[0]] - node.releasing[charge[0]] if charge is not None else 0
+
+
+def _part(task: TaskInfo) -> float:
+    """Return the largest part of its node that a pod takes of any resource."""
+    node = task.node
+    if node is None:
+        return 0.0
+    parts = [amount / whole for column, amount in task.charge if (whole := node.allocatable[column]) > 0]
+    return max(parts, default=0.0)

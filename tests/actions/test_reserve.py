@@ -13,7 +13,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from actions.reserve.book import Book
+from actions.reserve.book import Book, DurationSettings
 from actions.reserve.durations import end_of
 from actions.reserve.trust import Trust
 from tests.actions.rigs import conf, cycle, echo, events, finished, gone, rig
@@ -530,15 +530,18 @@ def test_a_namespace_whose_pods_outlive_what_they_declare_is_not_believed_until_
     trust = Trust(2)
     template = rig(a_full_cluster(), RESERVING).cluster.jobs["default/gang"].waiting.popitem()[1].template
     pods = [TaskInfo(f"u{n}", "team", f"p{n}", template) for n in range(6)]
-    trust.outlived(pods[0], "q")
-    trust.outlived(pods[0], "q")
+    trust.outlived(pods[0], "q", 1.0)
+    trust.outlived(pods[0], "q", 3.0)
     assert not trust.is_lost("team", "other")
-    trust.outlived(pods[1], "q")
+    trust.outlived(pods[1], "q", 1.0)
     assert trust.is_lost("team", "other")
     assert trust.is_lost("other", "q")
     assert not trust.is_lost("other", "other")
-    for pod in pods[2:]:
-        trust.over(pod, "q")
+    for pod in pods[2:5]:
+        trust.over(pod, "q", 1.0)
+    trust.over(pods[0], "q", 3.0)
+    assert trust.is_lost("team", "q"), "4 are late and 3 are not, though these are more pods"
+    trust.over(pods[5], "q", 1.0)
     assert not trust.is_lost("team", "q")
     assert trust.counts == {"team": 2}
 
@@ -555,6 +558,21 @@ def test_a_pod_that_ran_for_longer_than_it_declared_is_counted_though_nothing_ha
     assert [numbers for series, numbers in report.series if series.name == "volsched_outlived_durations"] == [
         {("default",): 1.0}
     ]
+
+
+@pytest.mark.parametrize(("cards", "is_believed"), [(2, True), (4, False)])
+def test_many_small_pods_that_keep_to_what_they_declare_do_not_make_up_for_a_large_one(
+    cards: int, is_believed: bool
+) -> None:
+    made = rig(a_cluster().node("n1", **{CARD: 8}).queue("default"), with_arguments(outlived=1))
+    late, kept = ({"volsched.io/expected-duration": length} for length in ("1m", "1h"))
+    jobs = a_cluster().job("large", 1, annotations=late, **{CARD: cards}).job("small", 3, annotations=kept, **{CARD: 1})
+    cycle(made, *echo(made, jobs, cycle(made, *changes_of(jobs))))
+    made.clock.time += 600
+    book = made.scheduler._accounts.get("reserve.book", lambda cluster: Book(cluster, DurationSettings(1.0, 0.0)))
+    cycle(made, finished(made, "large-0"), *(finished(made, f"small-{n}") for n in range(3)))
+
+    assert book.trust.is_lost("default", "default") is not is_believed
 
 
 @pytest.mark.parametrize("annotations", [{}, {"volsched.io/expected-duration": "1000h"}], ids=["removed", "longer"])
