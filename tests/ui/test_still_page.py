@@ -109,7 +109,7 @@ def test_cards_are_taken_by_the_pods_that_simulate_places(page: Page) -> None:
 @pytest.mark.process
 def test_a_job_that_waits_is_explained_with_what_would_help(page: Page) -> None:
     page.goto("/waiting?namespace=vision")
-    row = page.locator("tbody tr", has_text="vision/segmenter")
+    row = page.locator("tbody tr", has_text="PodGroup/segmenter")
     expect(row).to_contain_text("node(s) didn't match Pod's node affinity/selector")
 
     row.locator("a").click()
