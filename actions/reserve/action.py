@@ -118,7 +118,11 @@ class ReserveAction:
             "Then none are held for its namespace for so long, twice as long each time, 24h at most.",
         ),
         Argument(
-            SHARE, "float", 0.5, "All drains but one hold at most this part of the nodes they could use.", minimum=0
+            SHARE,
+            "float",
+            0.5,
+            "Drains hold together at most this part of the nodes they could use; a single one may hold more.",
+            minimum=0,
         ),
         Argument(DEFAULT_DURATION, "str", "0s", "How long pods are thought to run that say nothing; 0s: not known."),
     )
@@ -275,8 +279,9 @@ class ReserveAction:
             self._end(session, book, reservation, "no nodes can take it any more, or its queue may not")
             return
         others = [other for other in book.kept.values() if other is not reservation]
-        if plan.start is None and reservation.start is not None and not self._is_within_share(plan, others):
-            self._end(session, book, reservation, f"drains would hold more than {self._share:g} of the nodes")
+        too_much = self._too_much(plan, others) if plan.start is None and reservation.start is not None else ""
+        if too_much:
+            self._end(session, book, reservation, f"its start is not known any more, and {too_much}")
             return
         if (plan.nodes, plan.start) != (reservation.nodes, reservation.start):
             reservation.nodes, reservation.start = plan.nodes, plan.start
@@ -388,12 +393,17 @@ class ReserveAction:
 
     def _has_place(self, job: JobInfo, plan: ReservationPlan, kept: list[Reservation]) -> bool:
         """True if a job may be promised nodes beside those that have a promise."""
-        drains = sum(1 for reservation in kept if reservation.start is None)
-        if len(kept) >= self._jobs or (plan.start is None and drains >= self._drains):
-            return False
-        if plan.start is None and not self._is_within_share(plan, kept):
+        if len(kept) >= self._jobs or (plan.start is None and self._too_much(plan, kept)):
             return False
         return not kept or job.queue not in {reservation.job.queue for reservation in kept}
+
+    def _too_much(self, plan: ReservationPlan, others: list[Reservation]) -> str:
+        """Return why a job may not drain nodes beside others; empty if it may."""
+        if sum(1 for reservation in others if reservation.start is None) >= self._drains:
+            return f"no more than {self._drains} jobs may drain nodes"
+        if not self._is_within_share(plan, others):
+            return f"drains would hold more than {self._share:g} of the nodes"
+        return ""
 
     def _is_within_share(self, plan: ReservationPlan, others: list[Reservation]) -> bool:
         """True if drains hold no more than their part of the nodes that they could use. One alone may hold more."""
