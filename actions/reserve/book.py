@@ -120,7 +120,7 @@ class Book(Observer):
         self.now = 0.0
         self.version = 0
         self.is_trying = False
-        """Return whether tasks are moved only to find something out."""
+        """True while tasks are moved only to find something out."""
         self.kept: dict[str, Reservation] = {}
         self._placed: dict[str, _Placed] = {}
         self._ended: dict[str, _Ended] = {}
