@@ -164,7 +164,7 @@ class _Allocation:
             look_ahead(session, queue, job)
         nothing_stands = not attempt.held if statement is None else not attempt.moved
         if nothing_stands and not _helped_by_placements(job):
-            attempt.retry.give_up(session, job, placed=len(job.placed_in_last_try) if statement is None else 0)
+            attempt.retry.leave_waiting(session, job, placed=len(job.placed_in_last_try) if statement is None else 0)
         return statement is not None and bool(attempt.tasks)
 
     def _place(self, queue: QueueInfo, attempt: Attempt) -> Statement | None:

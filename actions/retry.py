@@ -165,7 +165,7 @@ class _Refused(NamedTuple):
 
 
 class Retry:
-    """What allocate remembers from one session to the next.
+    """What the actions that place jobs remember from one session to the next.
 
     Jobs leave their groups by themselves when something of their own changes (``JobInfo.leave_equivalents``).
     """
@@ -203,7 +203,7 @@ class Retry:
 
     # -- jobs ---------------------------------------------------------------------------------------------------------
 
-    def give_up(self, session: Session, job: JobInfo, *, placed: int) -> None:
+    def leave_waiting(self, session: Session, job: JobInfo, *, placed: int) -> None:
         """Leave a job alone from now on; ``placed`` of its pods had found a place when it failed."""
         job.leave_equivalents()
         mark_unschedulable(job, self._cluster)

@@ -21,8 +21,8 @@ OF_FORMULAS: Final = {"d_g", "cards_g", "NewResource", "duration_ms"}
 """Symbols of formulas, a function of Volcano's, and a key that is made of a name and a unit."""
 GROUPS: Final = {"volsched.plugins", "volsched.actions", "volsched.validators"}
 """Entry points, not modules."""
-OF_SETTINGS: Final = {"reserve.after", "requests.cpu"}
-"""An argument of an action, and a resource of quotas."""
+OF_SETTINGS: Final = {"reserve.after", "reserve.drainFor", "requests.cpu"}
+"""Arguments of an action, and a resource of quotas."""
 OF_OTHERS: Final = {"Chart.yaml", "values.yaml"}
 """Files of Helm, which look like the attribute of a class."""
 
