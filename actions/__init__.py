@@ -1,4 +1,4 @@
-"""The actions of volsched. Importing this registers nothing: ``BUILDERS`` is read by the command line."""
+"""The actions of volsched. Importing this registers nothing: the registry reads ``BUILDERS``."""
 
 from typing import Final
 

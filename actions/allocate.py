@@ -3,12 +3,14 @@
 The best job of the best queue places what makes it ready, then everything goes back in line: a gang starts whole,
 and what it wants beyond its minimum takes turns with the others, one task at a time.
 
-Four modules have the whole story; read them in this order::
+Four modules here have the main path; read them in this order::
 
     allocate    the turns of queues, and what becomes of a job when it had its turn
     turns       which jobs are looked at, in which order
     placement   the tasks of one job: as many as make it ready, or none
     promises    one task: a node with room now, or one that will have room
+
+They ask the session, its rules and its engine (``volsched.framework``), and change the cluster in a statement.
 
 Beside it: ``retry`` (jobs that failed and wait for a change), ``held_up`` (what those that wait are told), ``domains``
 (racks for groups of Kubernetes), ``gang_search`` (a placement of a whole gang) and ``repair`` (room that a gang lost).
@@ -162,7 +164,7 @@ class _Allocation:
             look_ahead(session, queue, job)
         nothing_stands = not attempt.held if statement is None else not attempt.moved
         if nothing_stands and not _helped_by_placements(job):
-            attempt.retry.give_up(session, job, placed=len(job.placed_in_last_try) if statement is None else 0)
+            attempt.retry.leave_waiting(session, job, placed=len(job.placed_in_last_try) if statement is None else 0)
         return statement is not None and bool(attempt.tasks)
 
     def _place(self, queue: QueueInfo, attempt: Attempt) -> Statement | None:

@@ -29,14 +29,14 @@ from volsched.model.verdict import Step
 
 @dataclass(slots=True)
 class Attempt:
-    """What one session knows of one job: the tasks that are left, last first, and what was tried in vain."""
+    """What an action knows of one job: the tasks that are left, last first, and what was tried in vain."""
 
     job: JobInfo
     tasks: list[TaskInfo]
     retry: Retry
     failed_roles: FailedRoles = field(default_factory=FailedRoles)
     moved: bool = False
-    """Whether anything of the job found a place."""
+    """Whether anything of the job found a place in this turn."""
     held: bool = False
     """Whether the job keeps room in this session without being committed."""
     given_up: bool = False

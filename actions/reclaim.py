@@ -47,13 +47,14 @@ class ReclaimAction:
         jobs = starving(session, partial(_is_more_deserved, session))
         self._candidate_nodes = CandidateNodes(session)
         turns = Turns.of(session, jobs, partial(_place, session))
+        left: dict[str, list[TaskInfo]] = {}  # of each job, last first
         while turns.queues:
             queue = turns.queues.pop()
             if not turns.jobs[queue.name]:
                 continue
             job, has_more = turns.jobs[queue.name].pop(), False
             with session.about(job):
-                has_more = self._reclaim(session, queue, job, turns.tasks)
+                has_more = self._reclaim(session, queue, job, left)
             if has_more:
                 turns.jobs[queue.name].push(job)
             turns.queues.push(queue)

@@ -10,7 +10,7 @@ what is remembered              of whom                                     unti
 unschedulable                   a job that could not be placed or admitted  another requeue generation, or something of
                                                                             the job's own changes (``JobInfo.requeue``)
 unschedulable for one cause     jobs of one queue whose pods are equal      one pod of theirs, asked about in another
-(``EquivalentJobs``)                       and lack the same room or quota             generation, has another answer
+(``EquivalentJobs``)            and lack the same room or quota             generation, has another answer
 refused by every node           an equal pod of the same queue              anything changes on a node; one session
 no victims were found           a job, by action                            another count of the cluster's changes
 candidate nodes (``Latest``)    a task that is like the one before          anything moves; one action
@@ -165,7 +165,7 @@ class _Refused(NamedTuple):
 
 
 class Retry:
-    """What allocate remembers from one session to the next.
+    """What the actions that place jobs remember from one session to the next.
 
     Jobs leave their groups by themselves when something of their own changes (``JobInfo.leave_equivalents``).
     """
@@ -203,7 +203,7 @@ class Retry:
 
     # -- jobs ---------------------------------------------------------------------------------------------------------
 
-    def give_up(self, session: Session, job: JobInfo, *, placed: int) -> None:
+    def leave_waiting(self, session: Session, job: JobInfo, *, placed: int) -> None:
         """Leave a job alone from now on; ``placed`` of its pods had found a place when it failed."""
         job.leave_equivalents()
         mark_unschedulable(job, self._cluster)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from actions.retry import is_unschedulable, mark_unschedulable
@@ -28,8 +28,6 @@ class Turns:
 
     queues: Heap[QueueInfo]
     jobs: dict[str, Heap[JobInfo]]
-    tasks: dict[str, list[TaskInfo]] = field(default_factory=dict)
-    """What is left to try of each job, last first."""
     in_turns: bool = False
 
     @classmethod

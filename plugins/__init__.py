@@ -1,4 +1,4 @@
-"""The plugins of volsched, one package each. Importing this registers nothing; the command line reads ``BUILDERS``."""
+"""The plugins of volsched, one package each. Importing this registers nothing; the registry reads ``BUILDERS``."""
 
 from __future__ import annotations
 

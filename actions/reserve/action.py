@@ -1,9 +1,9 @@
 """reserve: hold nodes for large jobs that have waited long, and start them there before other jobs.
 
 Session schedulers pass over what does not fit, so gangs of several nodes starve under a stream of small jobs. This
-action promises named nodes to such a job. Others may use these only if they declare that they end before the job
-starts. Where pods do not declare when they end, the emptiest nodes are held until they are free. A promise is kept
-until the job starts.
+action reserves named nodes for such a job. Others may use these only if they declare that they end before the job
+starts. Where pods do not declare when they end, the emptiest nodes are held until they are free. A reservation lasts
+until the job starts, or ``reserve.drainFor`` is over.
 """
 
 from __future__ import annotations
@@ -118,7 +118,11 @@ class ReserveAction:
             "Then none are held for its namespace for so long, twice as long each time, 24h at most.",
         ),
         Argument(
-            SHARE, "float", 0.5, "All drains but one hold at most this part of the nodes they could use.", minimum=0
+            SHARE,
+            "float",
+            0.5,
+            "Drains hold together at most this part of the nodes they could use; a single one may hold more.",
+            minimum=0,
         ),
         Argument(DEFAULT_DURATION, "str", "0s", "How long pods are thought to run that say nothing; 0s: not known."),
     )
@@ -167,7 +171,7 @@ class ReserveAction:
         )
 
     def execute(self, session: Session) -> None:
-        """Start what was promised, in that order; hold on to the rest; then promise to those who are due."""
+        """Start jobs with reservations, in their order, and keep the other reservations; then make new ones."""
         book = self._book(session)
         Retry.of(session).begin()
         for job in book.take_left_behind():
@@ -190,17 +194,18 @@ class ReserveAction:
         agreed = min((seconds for text in sla if (seconds := seconds_of(text))), default=0.0)
         return session.account("reserve.due", lambda cluster: LongWaitingJobs(cluster, self._after, agreed))
 
-    # -- who has a promise --------------------------------------------------------------------------------------------
+    # -- who has a reservation ----------------------------------------------------------------------------------------
 
     def _go_on(self, session: Session, book: Book, reservation: Reservation) -> None:
-        """Start a job that was promised nodes, or hold on to them.
+        """Start a job that has a reservation, or keep that.
 
         The status of a native group does not state that its queue let it in, so after a restart it is let in again.
         """
         if reservation.restored:
             self._let_in(session, reservation.job)
-        why = _lost(session, reservation)
-        if why is not None:
+        if _is_over(session, reservation):
+            self._end(session, book, reservation, None)
+        elif why := _lost(session, reservation):
             self._end(session, book, reservation, why)
         elif self._start(session, book, reservation):
             book.pauses.end(reservation.job.namespace)
@@ -246,7 +251,7 @@ class ReserveAction:
             )
 
     def _give_up(self, session: Session, book: Book, reservation: Reservation) -> None:
-        """End a promise that was held for long enough, and hold no nodes for the namespace for a while."""
+        """End a reservation that lasted for long enough, and hold no nodes for the namespace for a while."""
         job = reservation.job
         pause = book.pauses.begin(job.namespace, session.now)
         held = words.written(self._settings.hold)
@@ -262,8 +267,8 @@ class ReserveAction:
     def _replan(self, session: Session, book: Book, reservation: Reservation) -> None:
         """Find the start anew. Other nodes are taken only if the job starts earlier there.
 
-        What was read from a PodGroup stays on its nodes at first: others may be free only because the promises that
-        were made in the same session had not all been written.
+        What was read from a PodGroup stays on its nodes at first: others may be free only because the reservations
+        that were made in the same session had not all been written.
         """
         job, nodes = reservation.job, reservation.nodes
         plan = None
@@ -275,8 +280,9 @@ class ReserveAction:
             self._end(session, book, reservation, "no nodes can take it any more, or its queue may not")
             return
         others = [other for other in book.kept.values() if other is not reservation]
-        if plan.start is None and reservation.start is not None and not self._is_within_share(plan, others):
-            self._end(session, book, reservation, f"drains would hold more than {self._share:g} of the nodes")
+        too_much = self._too_much(plan, others) if plan.start is None and reservation.start is not None else ""
+        if too_much:
+            self._end(session, book, reservation, f"its start is not known any more, and {too_much}")
             return
         if (plan.nodes, plan.start) != (reservation.nodes, reservation.start):
             reservation.nodes, reservation.start = plan.nodes, plan.start
@@ -334,10 +340,10 @@ class ReserveAction:
         finally:
             book.is_trying = False
 
-    # -- who is promised something ------------------------------------------------------------------------------------
+    # -- who gets a reservation ---------------------------------------------------------------------------------------
 
     def _promise(self, session: Session, book: Book) -> None:
-        """Promise nodes to jobs that are due, the most important first."""
+        """Make reservations for jobs that are due, the most important first."""
         long_waiting = self._due(session)
         found = [
             job
@@ -356,7 +362,7 @@ class ReserveAction:
 
     def _promise_to(self, session: Session, book: Book, job: JobInfo) -> None:
         members = needed(session, job)
-        if not members or job.is_ready or book.pauses.of(job.namespace, session.now):
+        if not members or job.is_ready or book.pauses.is_paused(job.namespace, session.now):
             return
         plan = self._planned(session, book, job, ())
         if plan is None or (plan.start is not None and plan.start <= session.now):
@@ -377,7 +383,7 @@ class ReserveAction:
         self._take_over(session, book, made)
 
     def _in_the_way(self, book: Book, job: JobInfo, plan: ReservationPlan) -> list[Reservation] | None:
-        """Return less important promises that have to end so that there are not too many; None: that is not enough."""
+        """Return less important reservations that have to end so that there are not too many; None: not enough."""
         ended: list[Reservation] = []
         while not self._has_place(job, plan, kept := [r for r in book.kept.values() if r not in ended]):
             weaker = [r for r in kept if r.priority < _priority(job)]
@@ -387,13 +393,18 @@ class ReserveAction:
         return ended
 
     def _has_place(self, job: JobInfo, plan: ReservationPlan, kept: list[Reservation]) -> bool:
-        """True if a job may be promised nodes beside those that have a promise."""
-        drains = sum(1 for reservation in kept if reservation.start is None)
-        if len(kept) >= self._jobs or (plan.start is None and drains >= self._drains):
-            return False
-        if plan.start is None and not self._is_within_share(plan, kept):
+        """True if a job may get a reservation beside others."""
+        if len(kept) >= self._jobs or (plan.start is None and self._too_much(plan, kept)):
             return False
         return not kept or job.queue not in {reservation.job.queue for reservation in kept}
+
+    def _too_much(self, plan: ReservationPlan, others: list[Reservation]) -> str:
+        """Return why a job may not drain nodes beside others; empty if it may."""
+        if sum(1 for reservation in others if reservation.start is None) >= self._drains:
+            return f"no more than {self._drains} jobs may drain nodes"
+        if not self._is_within_share(plan, others):
+            return f"drains would hold more than {self._share:g} of the nodes"
+        return ""
 
     def _is_within_share(self, plan: ReservationPlan, others: list[Reservation]) -> bool:
         """True if drains hold no more than their part of the nodes that they could use. One alone may hold more."""
@@ -428,7 +439,7 @@ class ReserveAction:
     # -- what is reported --------------------------------------------------------------------------------------------
 
     def _report(self, session: Session, book: Book, reservation: Reservation) -> None:
-        """Tell a job its promise, and write it down when it is another one."""
+        """Tell a job its reservation, and write that down if it changed."""
         job, start = reservation.job, reservation.start
         names = [session.nodes[name] for name in reservation.nodes if name in session.nodes]
         silent = sum(1 for node in names for task in node.tasks.values() if book.end(task) == float("inf"))
@@ -460,11 +471,15 @@ def _has_moved(reservation: Reservation, now: float) -> bool:
     return abs(start - announced) > WORTH_SAYING * max(announced - now, 1.0)
 
 
-def _lost(session: Session, reservation: Reservation) -> str | None:
-    """Return why a promise ends before its job starts; empty if the job is gone or needs it no more."""
-    job, cluster = reservation.job, session.cluster
-    if cluster.jobs.get(job.key) is not job or job.spec.group_uid != reservation.uid or not job.waiting or job.is_ready:
-        return ""
+def _is_over(session: Session, reservation: Reservation) -> bool:
+    """True if a job is gone, is another one of the same name, or needs its reservation no more."""
+    job, known = reservation.job, session.cluster.jobs
+    return known.get(job.key) is not job or job.spec.group_uid != reservation.uid or not job.waiting or job.is_ready
+
+
+def _lost(session: Session, reservation: Reservation) -> str:
+    """Return why a reservation ends before its job starts; empty if it does not."""
+    job = reservation.job
     if reservation.signature is None:
         reservation.signature = _signature(job)
         reservation.asked = _asked(session, job)
@@ -473,11 +488,11 @@ def _lost(session: Session, reservation: Reservation) -> str | None:
         return "the job asks for something else now"
     if not any(considered(session, [job])):
         return "its queue takes it no longer"
-    return None
+    return ""
 
 
 def _is_within_quota(session: Session, book: Book, job: JobInfo, plan: ReservationPlan) -> bool:
-    """True if a queue may hold a job beside what it holds and was promised; a promise settles the queue's share."""
+    """True if a queue may hold a job beside what it and its reservations hold; a reservation settles its share."""
     beside = charged_beside(session, book, job)
     if job.key not in book.kept:
         return quota_lets(session, plan.placements, job.queue, beside)
@@ -491,7 +506,7 @@ def _priority(job: JobInfo) -> int:
 
 
 def _weakest(book: Book, job: JobInfo) -> Reservation | None:
-    """Return the least important of the promises to jobs that are less important than this one."""
+    """Return the least important of the reservations for jobs that are less important than this one."""
     weaker = (r for r in book.kept.values() if r.priority < _priority(job))
     return min(weaker, key=lambda r: r.priority, default=None)
 
@@ -501,7 +516,7 @@ def _starts(plan: ReservationPlan) -> float:
 
 
 def _signature(job: JobInfo) -> tuple[object, ...]:
-    """Return what a promise is made for."""
+    """Return what a reservation is made for."""
     templates = frozenset(task.template.id for task in job.waiting.values())
     return job.spec.min_available, tuple(sorted(job.spec.min_roles.items())), job.queue, templates
 
@@ -518,7 +533,7 @@ def _asked(session: Session, job: JobInfo) -> dict[str, int]:
 
 
 def _asks_for_more(session: Session, reservation: Reservation) -> bool:
-    """True if the members that are needed are larger: with a promise the share of the queue is not asked again."""
+    """True if the members that are needed are larger: with a reservation the share of the queue is not asked again."""
     now = _asked(session, reservation.job)
     return any(amount > reservation.asked.get(name, 0) for name, amount in now.items())
 

@@ -1,4 +1,4 @@
-"""The book of promises: which nodes are held for which jobs, in the order in which that was promised.
+"""The book of reservations: which nodes are held for which jobs, in the order in which reservations were made.
 
 It lives as long as the configuration. What is not derivable from the cluster, the nodes and the order, stands in the
 PodGroups' conditions, from which a new book is made.
@@ -42,10 +42,10 @@ _STALE: Final = -1
 class Reservation:
     """Nodes that are held for a job.
 
-    ``at``: when the first promise was made, ``first``: the start that it named. ``start``: the one that is thought of
-    now. ``announced``: that in the condition. None: not known. ``uid`` is that of the PodGroup: another one of the same
-    name was promised nothing. ``stale``: something changed that may move the start. ``needs``: what the members take on
-    each node, by column. ``fullest`` is how much is in use on the fullest of the nodes. ``tried_at`` is the requeue
+    ``at``: when the reservation was made, ``first``: the start that it named then. ``start``: the one that is thought
+    of now. ``announced``: that in the condition. None: not known. ``uid`` is that of the PodGroup: another one of the
+    same name has no reservation. ``stale``: something changed that may move the start. ``needs``: what the members take
+    on each node, by column. ``fullest`` is how much is in use on the fullest of the nodes. ``tried_at`` is the requeue
     generation in which the job was last tried, and whether its share was settled then. ``priority``: with which it
     holds its nodes. ``usable`` are those that its members could have. ``asked``: what the members of its minimum
     requested when it was made. ``restored``: it was read from the PodGroup, and no session has looked at it yet.
@@ -72,8 +72,8 @@ class Reservation:
     def is_settled(self, now: float) -> bool:
         """True if the start that the job was told has come: its queue's share was settled for then.
 
-        Shares follow what other queues ask for; what they ask for after the promise does not break it. A job whose
-        start was not known had its share when it was promised the nodes.
+        Shares follow what other queues ask for; what they ask for after the reservation does not break it. A job
+        whose start was not known had its share when the reservation was made.
         """
         return self.announced is None or self.announced <= now
 
@@ -124,7 +124,7 @@ class Book(Observer):
         self.now = 0.0
         self.version = 0
         self.is_trying = False
-        """Return whether tasks are moved only to find something out."""
+        """True while tasks are moved only to find something out."""
         self.kept: dict[str, Reservation] = {}
         self._placed: dict[str, _Placed] = {}
         self._ended: dict[str, _Ended] = {}
@@ -137,26 +137,26 @@ class Book(Observer):
         self._restore()
 
     def _restore(self) -> None:
-        """Take up the promises in PodGroups' conditions.
+        """Take up the reservations in PodGroups' conditions.
 
-        What names a node that is gone counts for nothing, and what was made to a job without waiting pods is over: the
+        What names a node that is gone counts for nothing, and what was made for a job without waiting pods is over: the
         scheduler that wrote it ended between its bindings and the status.
         """
         for job in self._cluster.jobs.values():
             if (paused := pause_of(job)) is not None:
                 self.pauses.restore(job.namespace, *paused)
         found = [(stated_reservation_of(job), job) for job in self._cluster.jobs.values()]
-        for promise, job in sorted(((p, j) for p, j in found if p), key=lambda each: (each[0].at, each[1].key)):
-            if not job.waiting or any(name not in self._cluster.nodes for name in promise.nodes):
+        for stated, job in sorted(((s, j) for s, j in found if s), key=lambda each: (each[0].at, each[1].key)):
+            if not job.waiting or any(name not in self._cluster.nodes for name in stated.nodes):
                 self._left_behind.append(job)
             else:
                 self.put(Reservation(
-                    job, job.spec.group_uid, promise.at, promise.nodes, promise.start, promise.start, promise.start,
-                    promise.nodes, restored=True,
+                    job, job.spec.group_uid, stated.at, stated.nodes, stated.start, stated.start, stated.start,
+                    stated.nodes, restored=True,
                 ))  # fmt: skip
 
     def take_left_behind(self) -> list[JobInfo]:
-        """Return the jobs whose PodGroups state promises that hold no longer, once."""
+        """Return the jobs whose PodGroups state reservations that are over, once."""
         found, self._left_behind = self._left_behind, []
         return [job for job in found if self._cluster.jobs.get(job.key) is job]
 
@@ -171,7 +171,7 @@ class Book(Observer):
     # -- what is held -------------------------------------------------------------------------------------------------
 
     def put(self, reservation: Reservation) -> None:
-        """Hold nodes for a job, in the order of promises; of one second by name, as a new book would have them."""
+        """Hold nodes for a job, in the order of reservations; of one second by name, as a new book would have them."""
         found = [*self.kept.values(), reservation]
         self.kept = {r.job.key: r for r in sorted(found, key=lambda r: (math.ceil(r.at), r.job.key))}
         self.changed()
@@ -368,7 +368,7 @@ class Book(Observer):
             reservation.stale = True
 
     def node_removed(self, node: NodeInfo) -> None:
-        """A promise on a node that breaks is moved at once."""
+        """A reservation on a node that breaks is moved at once."""
         for reservation in self.kept.values():
             reservation.stale = True
 

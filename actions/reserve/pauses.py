@@ -20,7 +20,7 @@ class Pause(NamedTuple):
 
 
 class Pauses:
-    """The pauses of namespaces. Each is twice as long as the one before, until a promise is kept or forgotten."""
+    """The pauses of namespaces. Each is twice as long as the one before, until a job starts or it is forgotten."""
 
     def __init__(self, hold: float, first: float) -> None:
         self._hold = hold
@@ -43,8 +43,8 @@ class Pauses:
         if before is None or before.until < until:
             self._known[namespace] = Pause(until, seconds)
 
-    def of(self, namespace: str, now: float) -> bool:
-        """True if no nodes are promised to a namespace at a time."""
+    def is_paused(self, namespace: str, now: float) -> bool:
+        """True if a namespace gets no reservations at a time."""
         pause = self._known.get(namespace)
         return pause is not None and now < pause.until
 
@@ -53,7 +53,7 @@ class Pauses:
         return (pause.until for pause in self._known.values() if pause.until > now)
 
     def end(self, namespace: str) -> None:
-        """Begin with a short pause again: a promise was kept."""
+        """Begin with a short pause again: a job has started from its reservation."""
         self._known.pop(namespace, None)
 
     def forget(self, now: float) -> None:

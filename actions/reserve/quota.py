@@ -1,9 +1,10 @@
 """Charges promised amounts to the queue while the job waits.
 
-The quota plugins are asked: what would be then is tried in a statement and undone. A promise is made only if its queue
-has the quota, beside what it holds and what other promises are charged with. From then on others of the queue, and of
-queues beneath the same parent, start only if the quota is enough for both. (*Ours*: quota that is to be free later only
-would be taken up by the queue's own small pods again and again, and a promise would hold nodes for nothing.)
+The quota plugins are asked: what would be then is tried in a statement and undone. A reservation is made only if its
+queue has the quota, beside what it holds and what other reservations are charged with. From then on others of the
+queue, and of queues beneath the same parent, start only if the quota is enough for both. (*Ours*: quota that is to be
+free later only would be taken up by the queue's own small pods again and again, and a reservation would hold nodes
+for nothing.)
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def quota_lets(session: Session, placements: Placements, queue: str, beside: Placements = ()) -> bool:
-    """Return whether a queue may hold a job on these nodes, beside what others are promised; tried and undone."""
+    """Return whether a queue may hold a job on these nodes, beside other reservations; tried and undone."""
     trial, info = session.statement(), session.queues[queue]
     with session.without_requeue():
         try:
@@ -37,7 +38,7 @@ def quota_lets(session: Session, placements: Placements, queue: str, beside: Pla
 
 
 def charged_beside(session: Session, book: Book, job: JobInfo) -> Placements:
-    """Return what jobs with a promise are charged with that could share a quota with a job."""
+    """Return what jobs with reservations are charged with that could share a quota with a job."""
     others = [r for r in book.kept.values() if r.job is not job and share_quota(session, r.job.queue, job.queue)]
     return tuple(placement for other in others for placement in _charged(session, other))
 

@@ -41,7 +41,7 @@ def kept_from(reservation: Reservation, now: float) -> Verdict:
 
 
 def kept_quota(reservation: Reservation) -> Verdict:
-    """Tell a pod that its queue's quota is charged with a promise."""
+    """Tell a pod that its queue's quota is charged with a reservation."""
     message = f"what is left of the quota is kept for {reservation.job.label}"
     return Verdict(Step.PREDICATE, "reserve", Scope.JOB, RESERVED, message, resolvable=False)
 

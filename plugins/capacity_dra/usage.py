@@ -28,7 +28,7 @@ class ClaimUsage(DeviceAccounts):
         self._ungated: dict[str, TaskInfo] = {}
         """Pods that count and have no node, by the key of the claim for extended resources that is not made yet."""
         self._offered: dict[str, bool] = {}
-        """Return whether nodes offer what such pods ask for themselves, as it was when they were counted."""
+        """Whether nodes offer what such pods ask for themselves, as it was when they were counted."""
         super().__init__(cluster, counts=IS_CHOSEN, with_admin=with_admin)
 
     def task_ungated(self, task: TaskInfo, *, counts: bool) -> None:

@@ -24,7 +24,7 @@ Labels = tuple[str, ...]
 
 
 class QuotaSeries:
-    """Return the numbers of each series; only changed nodes are read again."""
+    """The numbers of each series; only changed nodes are read again."""
 
     def __init__(self, budgets: NodeBudgets, patterns: int) -> None:
         self._budgets = budgets

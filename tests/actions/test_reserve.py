@@ -724,3 +724,28 @@ def test_one_gang_that_is_larger_than_the_share_drains_alone() -> None:
     cycle(made)
 
     assert held(made) == ("n1", "n2")
+
+
+@pytest.mark.parametrize(("drains", "left"), [(0, []), (1, ["default/early"]), (2, ["default/early", "default/late"])])
+def test_no_more_jobs_drain_nodes_than_may_when_starts_become_unknown(drains: int, left: list[str]) -> None:
+    def old(number: int, version: str, **annotations: Any) -> dict[str, Any]:
+        name = f"old{number}-0"
+        pod = a_pod(name, f"old{number}", on=f"n{number}", phase="Running", annotations=annotations, **{CARD: 1})
+        pod["metadata"] |= {"uid": f"pod-default-{name}", "resourceVersion": version}
+        return pod
+
+    given = two_promises()
+    pods = [old(number, "1", **{"volsched.io/expected-duration": "4h"}) for number in range(4)]
+    names = {pod["metadata"]["name"] for pod in pods}
+    given.objects = [o for o in given.objects if o["metadata"]["name"] not in names] + pods
+    made = rig(given, with_arguments(drains=drains, share=1))
+    cycle(made)
+    assert in_order(made) == ["default/early", "default/late"]
+
+    made.clock.time += 5 * HOUR
+    lost = events(cycle(made, *(put(old(number, "2")) for number in range(4))))
+
+    assert in_order(made) == left
+    assert [about for about, reason, _ in lost if reason == "ReservationLost"] == [
+        f"PodGroup/{name}" for name in ("early", "late") if f"default/{name}" not in left
+    ]

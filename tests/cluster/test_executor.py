@@ -351,9 +351,7 @@ async def test_a_victim_is_marked_then_deleted_and_only_itself(harness: Harness)
     """Its node does not exist, so that nobody but the executor touches it."""
     spec = {"nodeName": f"nowhere-{harness.namespace}", "terminationGracePeriodSeconds": 7}
     victim = harness.make("victim", spec=spec)
-    step = Evict(
-        victim["metadata"]["uid"], harness.namespace, "victim", "preempt", f"{harness.namespace}/preemptor", ""
-    )
+    step = Evict(victim["metadata"]["uid"], harness.namespace, "victim", "preempt", "p", "to make room")
 
     harness.executor.execute([step])
     await harness.until(lambda: (harness.get("victim") or {})["metadata"].get("deletionTimestamp"))
@@ -363,7 +361,7 @@ async def test_a_victim_is_marked_then_deleted_and_only_itself(harness: Harness)
     assert there["metadata"]["deletionGracePeriodSeconds"] == 7
     [condition] = [c for c in there["status"]["conditions"] if c["type"] == "DisruptionTarget"]
     assert (condition["status"], condition["reason"]) == ("True", "PreemptionByScheduler")
-    assert condition["message"] == f"volsched: preempt to make room for {harness.namespace}/preemptor"
+    assert condition["message"] == "to make room"
     harness.control_plane.api.delete(f"{harness.path}/victim", grace_seconds=0)
     namesake = harness.make("namesake")
     harness.executor.execute([Evict("other-uid", harness.namespace, "namesake", "preempt", "p", "")])

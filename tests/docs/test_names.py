@@ -21,6 +21,8 @@ OF_FORMULAS: Final = {"d_g", "cards_g", "NewResource", "duration_ms"}
 """Symbols of formulas, a function of Volcano's, and a key that is made of a name and a unit."""
 GROUPS: Final = {"volsched.plugins", "volsched.actions", "volsched.validators"}
 """Entry points, not modules."""
+OF_SETTINGS: Final = {"reserve.after", "reserve.drainFor", "requests.cpu"}
+"""Arguments of an action, and a resource of quotas."""
 OF_OTHERS: Final = {"Chart.yaml", "values.yaml"}
 """Files of Helm, which look like the attribute of a class."""
 
@@ -90,21 +92,48 @@ def in_pages() -> Iterator[tuple[str, str]]:
         yield from ((page.name, quoted) for quoted in QUOTED.findall(page.read_text()))
 
 
+@cache
+def by_ending() -> dict[str, list[ast.Module]]:
+    """Modules by every ending of their dotted names: ``framework.engine.fast`` is also ``engine.fast``."""
+    found: dict[str, list[ast.Module]] = {}
+    for name, tree in modules().items():
+        parts = name.split(".")
+        for start in range(len(parts)):
+            found.setdefault(".".join(parts[start:]), []).append(tree)
+    return found
+
+
 def test_modules_that_docstrings_name_exist() -> None:
-    packages = {name.partition(".")[0] for name in modules()}
+    """Also those that are named from inside their package, as ``dispatch.ordering``."""
+    packages = {name.rpartition("/")[2] for name in (path.removesuffix("/__init__.py") for path in parsed())}
 
     def exists(name: str) -> bool:
         module, _, member = name.rpartition(".")
-        return name in modules() or (module in modules() and member in set(names_in(modules()[module])))
+        return name in by_ending() or any(member in set(names_in(tree)) for tree in by_ending().get(module, ()))
 
     unknown = [
         f"{where}: {name}"
         for where, name in in_docstrings()
         if DOTTED.fullmatch(name) and name.partition(".")[0] in packages
-        if name not in GROUPS and not exists(name)
+        if name not in GROUPS | OF_SETTINGS and not exists(name)
     ]
 
     assert unknown == []
+
+
+def test_modules_that_a_package_lists_are_in_it() -> None:
+    """A word of a package's docstring that names a module somewhere is one of this package, or a package beside it."""
+    everywhere = {part for name in modules() for part in name.split(".")}
+    missing = []
+    for path, tree in parsed().items():
+        if not path.endswith("/__init__.py"):
+            continue
+        folder = (ROOT / path).parent
+        known = {found.stem for found in (*folder.rglob("*.py"), *folder.rglob("*/"))}
+        quoted = QUOTED.findall(ast.get_docstring(tree) or "")
+        missing += [f"{path}: {name}" for name in quoted if name in everywhere and name not in known]
+
+    assert missing == []
 
 
 def test_files_that_are_named_exist() -> None:

@@ -319,6 +319,21 @@ def test_a_handler_that_refuses_takes_the_placement_back_without_a_trace(kind: s
 # -- commit, hold, discard --------------------------------------------------------------------------------------------
 
 
+def test_the_condition_and_the_events_of_a_victim_name_no_object_of_another_namespace() -> None:
+    stage = staged(Handler())
+    statement = stage.session.statement()
+    statement.evict(stage.task("old-1"), 'pod "secret/p" needs the room of pod "default/old-1"')
+
+    [step] = statement.commit()
+
+    assert isinstance(step, Evict)
+    assert step.message == 'another job needs the room of pod "default/old-1"'
+    assert [event.message for event in stage.session.events.recorded] == [
+        step.message,
+        f'pod "default/old-1" is evicted: {step.message}',
+    ]
+
+
 def test_a_commit_binds_what_was_allocated_and_evicts_what_was_evicted() -> None:
     stage = staged(Handler())
     stage.session.action, stage.session.now = "preempt", 7.5

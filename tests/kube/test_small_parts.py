@@ -379,13 +379,15 @@ def test_a_binding_says_whose_it_is() -> None:
 
 def test_pods_that_one_session_evicts_state_the_same_session_and_those_of_another_do_not() -> None:
     def sessions(*times: float) -> list[dict[str, str]]:
-        bodies = [decoded(disruption_body(Evict("u", "ns", "p", "reclaim", "ns/q", "", time))) for time in times]
+        bodies = [
+            decoded(disruption_body(Evict("u", "ns", "p", "reclaim", "ns/q", "to make room", time))) for time in times
+        ]
         return [{c["type"]: c["message"] for c in body["status"]["conditions"]} for body in bodies]
 
     one, same, other = sessions(1.5e9, 1.5e9, 1.5e9 + 0.001)
 
     assert one == {
-        "DisruptionTarget": "volsched: reclaim to make room for ns/q",
+        "DisruptionTarget": "to make room",
         "volsched.io/Evicted": "volsched: in the session of 2017-07-14T02:40:00.000000+00:00",
     }
     assert same == one

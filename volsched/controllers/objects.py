@@ -13,7 +13,7 @@ Json = dict[str, Any]
 
 
 class Scale(Record, frozen=True):
-    """Return how many pods a workload wants, or None if its kind does not state it."""
+    """How many pods a workload wants, or None if its kind does not state it."""
 
     replicas: int | None = None
 

@@ -492,7 +492,7 @@ def node_lines(simulation: Simulation, found: AskedAbout) -> tuple[NodeLine, ...
 
 @dataclass(frozen=True, slots=True)
 class _NodeRefusal:
-    """Return why a node refuses a pod: a predicate's message, else the shortage. Neither if it has room."""
+    """Why a node refuses a pod: a predicate's message, else the shortage. Neither if it has room."""
 
     node: str
     message: str

@@ -81,7 +81,7 @@ class Headroom(msgspec.Struct, frozen=True):
 UNLIMITED: Final = Headroom(NO_LIMIT)
 
 JobKeyFn: TypeAlias = Callable[[JobInfo], Any]
-"""Order of jobs in a queue: smaller keys first. The first plugin whose keys differ decides; ties: older, then uid."""
+"""Order of jobs in a queue: smaller keys first. The first plugin whose keys differ decides; ties: older, then key."""
 QueueKeyFn: TypeAlias = Callable[[QueueInfo], Any]
 """Order of queues: as ``JobKeyFn``; ties: older, then name."""
 QueueLevel: TypeAlias = int | str

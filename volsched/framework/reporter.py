@@ -1,4 +1,4 @@
-"""Turns refusals into messages for users: Events, pod conditions and PodGroup conditions.
+"""Turns refusals and evictions into messages for users: Events, pod conditions and PodGroup conditions.
 
 Only changes are reported: at the end of a session the refusals of tasks and jobs are compared with those reported last.
 The reason of a waiting gang is in the conditions of all its pods, and in the Events of the first pods of each role.
@@ -209,6 +209,20 @@ def about_victim(task: TaskInfo, message: str) -> Iterator[RecordEvent]:
     yield RecordEvent("Pod", "v1", task.namespace, task.name, task.uid, "Normal", "Preempted", message, "Preempting")
     if task.job is not None and task.job.spec.has_group:
         yield about_group(task.job, "Normal", "Evict", f'pod "{task.key}" is evicted: {message}')
+
+
+def victim_words(preemptor: TaskInfo | None, victim: TaskInfo, reason: str) -> tuple[str, str]:
+    """Return the text of a victim's Event and condition: if a native group needs the room, kube-scheduler's words.
+
+    ``reason`` is the text for all other jobs, and ends the Event. *Ours*: the Event names the queue of a group of
+    another namespace, where kube-scheduler has the uid of the PodGroup.
+    """
+    group = preemptor.job.spec.native if preemptor is not None and preemptor.job is not None else None
+    if preemptor is None or group is None:
+        return reason, reason
+    which = group.uid if preemptor.namespace == victim.namespace else f'of queue "{preemptor.queue}"'
+    message = f"Preempted by podgroup {which} on node cluster; {reason}"
+    return message, f"{preemptor.spec.scheduler}: preempting to accommodate a higher priority podgroup"
 
 
 def gang_message(job: JobInfo) -> str:

@@ -2,7 +2,7 @@
 
 A plugin makes rules when a session opens and hands them to its registrar: ``registrar.register(Predicate(fits))``. The
 type annotations of a callback declare which parts of pods and nodes it reads (``signature``), so the engine knows how
-long an answer holds. The rules also decide which equal tasks are placed in one step (``dispatch.steps``).
+long an answer holds. The rules also decide which equal tasks are placed in one step (``dispatch.one_at_a_time``).
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Rule(msgspec.Struct, frozen=True):
 
 
 def always(_: PodTemplate) -> bool:
-    """Return all templates."""
+    """True for every template."""
     return True
 
 
@@ -134,7 +134,7 @@ class QueueOrder(Rule, frozen=True):
 
 
 class VictimQueueOrder(Rule, frozen=True):
-    """Return whose pods go first for a task of another queue, smaller keys first. No switch turns this off."""
+    """Orders queues: whose pods go first for a task of another queue, smaller keys first. No switch turns this off."""
 
     key: VictimQueueKeyFn
 
@@ -179,7 +179,7 @@ class JobEnqueued(Rule, frozen=True):
 
 
 class JobReady(Rule, frozen=True, metaclass=FormerFlags):
-    """Return whether what was placed of a job may be committed.
+    """Tells whether what was placed of a job may be committed.
 
     It is asked after each task. ``for_each_pod=never`` states that no job is ready while ``JobInfo.lacking`` tasks more
     are needed: so many are placed in one step.
@@ -203,7 +203,7 @@ class JobPipelined(Rule, frozen=True):
 
 
 class JobStarving(Rule, frozen=True):
-    """Return whether a job lacks room."""
+    """Tells whether a job lacks room."""
 
     switch: ClassVar[str] = "enableJobStarving"
     is_tiered: ClassVar[bool] = True
@@ -257,14 +257,14 @@ class Allocatable(Rule, frozen=True):
 
 
 class Preemptive(Rule, frozen=True):
-    """Return whether a queue may take room from others."""
+    """Tells whether a queue may take room from others."""
 
     switch: ClassVar[str] = "enablePreemptive"
     fn: PreemptiveFn
 
 
 class Preemptable(Rule, frozen=True):
-    """Return the candidates that a task may preempt."""
+    """Chooses the candidates that a task may preempt."""
 
     switch: ClassVar[str] = "enablePreemptable"
     is_tiered: ClassVar[bool] = True
@@ -272,7 +272,7 @@ class Preemptable(Rule, frozen=True):
 
 
 class Reclaimable(Rule, frozen=True):
-    """Return the candidates that a task may reclaim."""
+    """Chooses the candidates that a task may reclaim."""
 
     switch: ClassVar[str] = "enableReclaimable"
     is_tiered: ClassVar[bool] = True
@@ -318,7 +318,7 @@ class Deserved(Rule, frozen=True):
 
 
 class DeviceLimits(Rule, frozen=True):
-    """Return how many devices a task may still be given."""
+    """Limits how many devices a task may still be given."""
 
     fn: DeviceLimitsFn
 
@@ -371,7 +371,7 @@ class NodeRule(Rule, frozen=True, metaclass=FormerFlags):
         return self
 
     def placed_singly(self) -> AppliesFn:
-        """Return the test ``for_each_pod``; by default ``dispatch.steps`` decides by the keys of pods."""
+        """Return the test ``for_each_pod``; by default ``dispatch.one_at_a_time`` decides by the keys of pods."""
         return self.for_each_pod or never
 
     def reading(self, signature: Signature, **further: Any) -> Self:
@@ -476,7 +476,7 @@ class SessionClose(Rule, frozen=True):
 
 
 class Wake(Rule, frozen=True):
-    """Return when the plugin's answers change although nothing else does."""
+    """Tells when the plugin's answers change although nothing else does."""
 
     fn: WakeFn
 

@@ -14,8 +14,8 @@ import msgspec
 
 from volsched.framework import reporter
 from volsched.framework.callbacks import TaskEvents
-from volsched.framework.native import status as native_status
 from volsched.framework.outcome.refusals import not_allowed
+from volsched.framework.redaction import within
 from volsched.framework.terminating import terminating_on
 from volsched.model.job import JobInfo
 from volsched.model.nodes.node import NodeInfo
@@ -299,7 +299,7 @@ class Statement:
         preemptor = next((o.task for o in self.operations[place:] if o.kind == "pipeline"), None)
         queue = preemptor.queue if preemptor is not None else ""
         self._session.stats.victims[self._session.action, queue] += 1
-        event_words, condition = native_status.victim_words(preemptor, task, operation.reason)
+        event_words, condition = reporter.victim_words(preemptor, task, operation.reason)
         for event in reporter.about_victim(task, event_words):
             self._session.record_event(event)
         return Evict(
@@ -308,7 +308,7 @@ class Statement:
             task.name,
             self._session.action,
             preemptor.key if preemptor else "",
-            condition,
+            within(self._session.cluster, task.namespace, condition),
             self._session.now,
         )
 

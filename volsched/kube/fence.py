@@ -84,8 +84,8 @@ class Fence:
     def start_write(self, seconds: float) -> float:
         """Return how many seconds a write may take that begins now: at most as asked, and over before a takeover.
 
-        Raises FenceError if it may not begin now, and for ever after. Nothing may be awaited between this call and the
-        write.
+        Raises FenceError if it may not begin now; after a refusal in a process that has led, for ever. Nothing may be
+        awaited between this call and the write.
         """
         term, now = self._term, self._clock()
         if self._closed or self.has_refused or now >= term.valid_until:

@@ -1,4 +1,5 @@
 """The mirror of the cluster: API objects in, live state out.
 
-A module for each kind of object, and ``mirror`` that sends changes to them.
+``apply`` passes changes to the modules of pods, groups, queues, nodes and other kinds. It gives volumes and devices to
+the cluster itself, which accounts for them.
 """

@@ -5,7 +5,8 @@ The scheduling thread owns the mirror and is its only writer. Decisions of the s
 request to the API server, and raises nothing over an object's content: an unreadable field is a reported problem, and
 an object that cannot be taken in is quarantined (``quarantine``).
 
-Each kind has a module with its processing; this one passes changes to these modules.
+Most kinds have a module with their processing; this one passes changes to these modules. Volumes go straight to
+``Cluster.storage``, and claims, slices and classes of devices to ``Cluster.devices``.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ class Quarantine:
         self._errors: dict[Identity, QuarantinedObject] = {}
         self._nodes: Counter[str] = Counter()
         self.counts: dict[tuple[str, ...], float] = {}
-        """Return how many objects of each kind are quarantined, by step."""
+        """How many objects of each kind are quarantined, by step."""
 
     def __len__(self) -> int:
         return len(self._objects)

@@ -17,7 +17,19 @@ from volsched.model.former import renamed_attributes
 
 
 class ClusterEvent(StrEnum):
-    """The reasons to requeue waiting tasks."""
+    """The reasons to requeue waiting tasks. Each requeues all jobs.
+
+    ======================  ===========================================================================================
+    ``ROOM_FREED``          a task left a node, or a gang's lost room is kept no longer
+    ``NODE_CHANGED``        a node came, changed or went, or reservations of nodes changed
+    ``DEVICES_CHANGED``     volumes, claims, slices or classes of devices changed
+    ``NEIGHBOURS_CHANGED``  pods or domains changed that rules of affinity and spread count
+    ``QUEUE_CHANGED``       a queue came, changed or went
+    ``DEMAND_CHANGED``      a task or job left, or requests less, so that shares or quotas of others grow
+    ``JOB_CHANGED``         a PodGroup came or changed
+    ``VICTIMS_CHANGED``     a disruption budget or a pod changed, so that pods may be evicted that might not
+    ======================  ===========================================================================================
+    """
 
     ROOM_FREED = "room freed"
     NODE_CHANGED = "node changed"
@@ -33,6 +45,8 @@ class Clocks:
     """The counters of one cluster. Each grows with changes of one kind.
 
     ===========================  ======================================================================================
+    ``requeue_generation``       something happened that could let a waiting task in (``ClusterEvent``); restored when
+                                 a tried change is undone (``WithoutRequeue``)
     ``layout_generation``        nodes came or went, so rows have new numbers; or amounts have other columns
     ``move_generation``          a task moved, also if the move is undone later
     ``change_generation``        a session committed something, or the mirror took a change in; not tried moves
@@ -63,7 +77,7 @@ class Clocks:
         self.template_generation = 0
 
     def wake(self, event: ClusterEvent) -> None:
-        """Requeue all jobs that could not be placed. ``event`` is the reason, for readers of the code."""
+        """Requeue all jobs that could not be placed, whatever the event is: it tells readers of the code the reason."""
         self.requeue_generation += 1
 
     def without_requeue(self, since: int | None = None) -> WithoutRequeue:

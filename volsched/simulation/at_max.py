@@ -69,7 +69,7 @@ class ScaleTarget(api.Record, frozen=True):
 
 
 class AutoscalerSpec(api.Record, frozen=True):
-    """Return how many replicas there may be."""
+    """How many replicas there may be."""
 
     scale_target_ref: ScaleTarget = ScaleTarget()
     max_replicas: int = 0

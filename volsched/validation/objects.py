@@ -30,8 +30,8 @@ from volsched.validation.unserved import ignored_faults, unserved_faults
 def read_object(raw: Mapping[str, Any]) -> api.ApiObject:
     """Return the struct of an object as it was read. Raises ObjectError.
 
-    The kinds are those of ``api.KINDS`` and ``native.KINDS``. The CRD of Volcano Jobs lets templates hold anything. So
-    of a Job it is also looked whether pods can be made of it.
+    The kinds are those of ``api.KINDS`` and ``native_groups.KINDS``. The CRD of Volcano Jobs lets templates
+    hold anything. So of a Job it is also looked whether pods can be made of it.
     """
     of_kubernetes = native.KINDS.get((str(raw.get("apiVersion")), str(raw.get("kind"))))
     if of_kubernetes is not None:

@@ -93,17 +93,3 @@ def _not_feasible(job: JobInfo, refused: list[TaskInfo]) -> str:
         return f"{message}, {_NEVER}"
     searched = any(words in task.refusal.message for task in refused if task.refusal for words in _SEARCHED)
     return f"{message}, {_NO_VICTIMS}" if searched else message
-
-
-def victim_words(preemptor: TaskInfo | None, victim: TaskInfo, reason: str) -> tuple[str, str]:
-    """Return the text of a victim's Event and condition: if a native group needs the room, kube-scheduler's words.
-
-    ``reason`` is the text for all other jobs, and ends the Event. *Ours*: the Event names the queue of a group of
-    another namespace, where kube-scheduler has the uid of the PodGroup.
-    """
-    group = preemptor.job.spec.native if preemptor is not None and preemptor.job is not None else None
-    if preemptor is None or group is None:
-        return reason, reason
-    which = group.uid if preemptor.namespace == victim.namespace else f'of queue "{preemptor.queue}"'
-    message = f"Preempted by podgroup {which} on node cluster; {reason}"
-    return message, f"{preemptor.spec.scheduler}: preempting to accommodate a higher priority podgroup"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 class SessionStats:
     """The counts of one session.
 
-    ``victim_searches`` counts by action and outcome, ``victims`` by action and queue, ``gang_searches`` by outcome.
+    ``victim_searches`` and ``victims`` count by action and queue, ``gang_searches`` by outcome.
     ``is_unfinished``: searches were put off to the next session. ``hints`` tell authors of plugins what is slow.
     """
 

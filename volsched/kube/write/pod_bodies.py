@@ -42,9 +42,7 @@ def disruption_body(step: Evict) -> bytes:
 
     It fails for another pod of the same name.
     """
-    whom = f" for {step.preemptor}" if step.preemptor.startswith(f"{step.namespace}/") else ""
-    message = step.message or f"volsched: {step.action} to make room{whom}"
-    conditions = [_condition("DisruptionTarget", "PreemptionByScheduler", message)]
+    conditions = [_condition("DisruptionTarget", "PreemptionByScheduler", step.message)]
     if step.session:
         began = datetime.fromtimestamp(step.session, UTC).isoformat(timespec="microseconds")
         conditions.append(_condition(EVICTED, "EvictedBySession", f"volsched: in the session of {began}"))

@@ -6,6 +6,9 @@ one pod that is refused for ever delays no other. The result of a binding is rep
 timeout, a reset or a conflict the pod is read first. The API server accepts bindings to nodes that do not exist, so the
 node is checked right before the write, and once more after it.
 
+That no pod is bound twice, also by two leaders, is guaranteed by the API server: it refuses a second Binding. The fence
+only makes such attempts rare.
+
 The writer is one class: a pod passes through its steps in order, and each has to undo those before it.
 """
 

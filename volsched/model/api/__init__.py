@@ -3,7 +3,7 @@
 Decoding is strict where it matters (a field that is read and has the wrong type is an error that names its path) and
 ignores everything else (unknown fields are skipped, which also makes it fast). Structs are frozen and not tracked by
 the garbage collector: they hold no cycles, and a hundred thousand of them cost it nothing. Times stay texts, quantities
-stay as written; `quantity`, `requests` and `template` give them a meaning.
+stay as written; `values.quantity`, `pods.requests` and `pods.template` give them a meaning.
 
 Sources: core/v1 of Kubernetes 1.36, apps/v1, batch/v1, coordination.k8s.io/v1, policy/v1, scheduling.k8s.io/v1,
 storage.k8s.io/v1, and Volcano's scheduling.volcano.sh/v1beta1 and batch.volcano.sh/v1alpha1.

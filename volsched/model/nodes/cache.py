@@ -75,8 +75,8 @@ class NodeCache:
                 changed = True
         if arrived:
             self._number_rows()
-        for name, facts_before in before.items():
-            self._notify_changed(self.nodes[name], facts_before)
+        for name, properties_before in before.items():
+            self._notify_changed(self.nodes[name], properties_before)
         if changed:
             self._clocks.wake(ClusterEvent.NODE_CHANGED)
 
