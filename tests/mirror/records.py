@@ -50,7 +50,7 @@ ABOUT_CHANGES: Final[Mapping[type, Collection[str]]] = {
         ),
         *("_touch", "_classes_changed", "_rules", "_specs"),
     ),
-    DeviceUsage: ("versions", "_changes"),
+    DeviceUsage: ("versions", "changes"),
     Device: ("verdicts",),
 }
 """Attributes that tell what changed when, or how it is looked up, and nothing that an object states."""
