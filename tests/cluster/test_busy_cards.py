@@ -161,6 +161,13 @@ class Traffic:
             self.asks[f"all-{number}"] = [Ask(100, 0, CARDS)]
         self._rack.make(*(self._pod(f"all-{number}", [Ask(100, 0, CARDS)]) for number in range(NODES)))
 
+    def share_all(self) -> int:
+        """Let as many pods come as fill every card when four share one; return their number."""
+        asks = {f"quarter-{number}": [Ask(25, 256)] for number in range(4 * NODES * CARDS)}
+        self.asks.update(asks)
+        self._rack.make(*(self._pod(name, ask) for name, ask in asks.items()))
+        return len(asks)
+
     def wait_answered(self) -> None:
         """Wait until every pod has a node, or was told why not."""
         eventually(lambda: all(is_answered(pod) for pod in self._rack.pods().values()), what="every pod has an answer")
@@ -208,6 +215,8 @@ def test_no_card_ever_gives_more_than_it_has_while_hundreds_of_pods_come_and_go(
             traffic.wave()
             traffic.wait_answered()
             assert recount.faults == []
+        traffic.wait_gone()
+        rack.installed.wait_bound(rack.namespace, traffic.share_all())
         traffic.wait_gone()
         traffic.take_all()
         rack.installed.wait_bound(rack.namespace, NODES)

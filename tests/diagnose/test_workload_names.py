@@ -134,7 +134,11 @@ def test_of_two_replica_sets_the_one_that_waits_is_explained() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "name", "meant"),
-    [("deployment", "wbe", "; did you mean shop/web?"), ("deploiment", "web", "; did you mean deployment?")],
+    [
+        ("deployment", "wbe", "; did you mean shop/web?"),
+        ("deploiment", "web", "; did you mean deployment?"),
+        ("node", "n", "statefulset"),
+    ],
 )
 def test_an_unknown_workload_is_refused_with_the_one_that_was_meant(kind: str, name: str, meant: str) -> None:
     with pytest.raises(NotFoundError) as refused:

@@ -143,13 +143,15 @@ def _worked_out(
 ) -> Explanation:
     """Explain by sessions that are run here; ends when there is no such object."""
     from volsched.diagnose.advice import advise  # noqa: PLC0415 - completion of names, which has to be quick, needs none
-    from volsched.diagnose.explain import NotFoundError, find, not_run  # noqa: PLC0415
+    from volsched.diagnose.explain import NotFoundError, UnknownKindError, find, not_run  # noqa: PLC0415
     from volsched.diagnose.explain import explain as explained  # noqa: PLC0415 - as above
 
     stage = of.stage()
     simulation = stage.run(progress.cycle)
     try:
         answer = explained(simulation, subject, nodes=nodes)
+    except UnknownKindError as error:
+        raise click.UsageError(str(error)) from None
     except NotFoundError as error:
         report(str(error))
         sys.exit(EXIT_NOT_FOUND)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -61,6 +61,10 @@ _LONGEST_REASON: Final = 600
 
 class NotFoundError(LookupError):
     """There is no such object. The text names those that may have been meant."""
+
+
+class UnknownKindError(NotFoundError):
+    """No job is of a workload of this kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,21 +146,22 @@ def find(simulation: Simulation, subject: Subject) -> AskedAbout:
     return AskedAbout(job)
 
 
-def _job_of_workload(jobs: Iterable[JobInfo], subject: Subject) -> JobInfo:
-    """Return the job of a workload of any kind: one that waits before others, then the newest. Raises NotFoundError."""
+def _job_of_workload(jobs: Collection[JobInfo], subject: Subject) -> JobInfo:
+    """Return the job of a workload of any kind: one that waits before others, then the newest.
+
+    Raises NotFoundError, and UnknownKindError if no workload is of the kind.
+    """
     within = [job for job in jobs if job.namespace == subject.namespace]
     found = [job for job in within if is_called(job, subject.kind, subject.name)]
     if found:
         return max(found, key=lambda job: (bool(job.waiting), job.created, job.key))
-    named = [workload_of(job).name.partition("/") for job in within]
-    kinds = {kind.lower() for kind, _, _ in named}
-    if subject.kind in kinds:
-        hint = _hint(
-            subject, (f"{subject.namespace}/{name}" for kind, _, name in named if kind.lower() == subject.kind)
-        )
-    else:
-        meant = nearest(subject.kind, {*KINDS, *kinds})
-        hint = f"; did you mean {meant}?" if meant and meant != subject.kind else ""
+    kinds = {*KINDS, *(workload_of(job).name.partition("/")[0].lower() for job in jobs)}
+    if subject.kind not in kinds:
+        meant = nearest(subject.kind, kinds)
+        hint = f"did you mean {meant}?" if meant else f"there are {', '.join(sorted(kinds))}"
+        raise UnknownKindError(f"no pods are of a workload of kind {subject.kind!r}; {hint}")
+    named = (workload_of(job).name.partition("/") for job in within)
+    hint = _hint(subject, (f"{subject.namespace}/{name}" for kind, _, name in named if kind.lower() == subject.kind))
     raise NotFoundError(f"there is no job of {_called(subject)}: it has neither pods nor a PodGroup{hint}")
 
 
