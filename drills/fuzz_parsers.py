@@ -95,7 +95,7 @@ from volsched.simulation.manifests import Inventory, completed, read_inventory
 from volsched.ui.pages import VIEWS, Pages
 from volsched.ui.redaction import VisiblePicture
 from volsched.ui.secret import LinkSecret
-from volsched.ui.server import numbers_in
+from volsched.ui.what_if_page import numbers_in
 from volsched.validation.admission import CREATE, DELETE, UPDATE, AdmissionContext, AdmissionRequest, judge
 
 Json = dict[str, Any]

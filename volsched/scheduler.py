@@ -28,7 +28,7 @@ from volsched.mirror.apply import Mirror
 from volsched.mirror.kept import kept_annotations
 from volsched.model.annotations import KeptAnnotations
 from volsched.model.cluster import Cluster
-from volsched.model.job import PENDING, JobInfo
+from volsched.model.job import LONE, PENDING, JobInfo
 from volsched.model.plan import Bind, Evict, Executor, PlanStep, WritePodCondition
 from volsched.model.pods.task import TaskInfo
 from volsched.model.values.bounded import entries_of
@@ -391,7 +391,7 @@ def _orphan_refusal(cluster: Cluster, job: JobInfo) -> Verdict | None:
             return None
         if job.is_native:
             return native_gangs.without_group(job, served=bool(cluster.native_served))
-        named = f'PodGroup "{job.key}"' if not job.name.startswith("pod/") else "a PodGroup for this pod"
+        named = f'PodGroup "{job.key}"' if not job.name.startswith(LONE) else "a PodGroup for this pod"
         message = f"{named} does not exist; a PodGroup controller or whoever made the pod has to make it"
         return Verdict(Step.NO_PODGROUP, "", Scope.JOB, "FailedScheduling", message, resolvable=False)
     if job.queue not in cluster.queues:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Final, NamedTuple, TypeVar
 
-from volsched.model.job import NATIVE, JobInfo
+from volsched.diagnose.records import WaitingJob
+from volsched.model.job import LONE, NATIVE, JobInfo
 
 _HASH: Final = "pod-template-hash"
 """The label by which a Deployment tells the pods of its ReplicaSets apart."""
-_LONE: Final = "pod/"
-"""How the job of a pod without PodGroup begins its name."""
 
 Row = TypeVar("Row")
 
@@ -50,9 +49,14 @@ def is_called(job: JobInfo, kind: str, name: str) -> bool:
 
 
 def _without_owner(name: str) -> str:
-    if name.startswith(_LONE):
-        return f"Pod/{name.removeprefix(_LONE)}"
+    if name.startswith(LONE):
+        return f"Pod/{name.removeprefix(LONE)}"
     return f"PodGroup/{name.removeprefix(NATIVE)}"
+
+
+def names_of(jobs: Sequence[WaitingJob]) -> list[str]:
+    """Return the name of each job's workload, distinguished within its namespace."""
+    return distinguished(jobs, lambda job: job.namespace, lambda job: WorkloadName(job.workload, job.replica_set))
 
 
 def distinguished(

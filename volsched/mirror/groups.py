@@ -19,7 +19,7 @@ from volsched.model.changes import Deleted, GroupWriteFailed
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
 from volsched.model.conditions import REMEMBERED
-from volsched.model.job import GroupStatus, JobInfo, JobProperties
+from volsched.model.job import LONE, GroupStatus, JobInfo, JobProperties
 from volsched.model.pods.task import TaskInfo
 
 
@@ -63,7 +63,7 @@ class Groups:
 
     def _lone(self, task: TaskInfo, drop_task: Callable[[str], None]) -> JobInfo:
         """Return the job of a pod that names no PodGroup: of one, or waiting for a PodGroup."""
-        job = JobInfo(task.namespace, f"pod/{task.name}")
+        job = JobInfo(task.namespace, f"{LONE}{task.name}")
         earlier = self._cluster.jobs.get(job.key)
         if earlier is not None:  # a pod of that name was made again: the old one is gone
             for uid in list(earlier.tasks):

@@ -30,6 +30,9 @@ SUPERSEDED: Final = "its pods belong to PodGroups of scheduling.k8s.io"
 NATIVE: Final = "group/"
 """The prefix of jobs of Kubernetes' own PodGroups: no name of a Volcano PodGroup has a slash."""
 
+LONE: Final = "pod/"
+"""The prefix of jobs of one pod without a PodGroup."""
+
 
 @dataclass(frozen=True, slots=True)
 class PodGroupCondition:

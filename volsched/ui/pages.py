@@ -15,7 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from volsched.diagnose.cards import NodeCards
 from volsched.diagnose.records import Figures, QueueState, WaitingJob
-from volsched.diagnose.workload_names import WorkloadName, distinguished
+from volsched.diagnose.workload_names import names_of
 from volsched.ui.history import Moment, number
 from volsched.ui.redaction import VisiblePicture
 from volsched.ui.table import Event, Table
@@ -178,8 +178,7 @@ def _on_page(view: str, rows: Sequence[Any]) -> Sequence[Any]:
 
 def job_rows(jobs: Sequence[WaitingJob]) -> tuple[JobRow, ...]:
     """Return the rows of some jobs, with names that tell their workloads apart."""
-    named = distinguished(jobs, lambda job: job.namespace, lambda job: WorkloadName(job.workload, job.replica_set))
-    return tuple(map(JobRow, jobs, named))
+    return tuple(map(JobRow, jobs, names_of(jobs)))
 
 
 def _queue_rows(seen: VisiblePicture, filters: Filters, history: HistoryOf) -> Sequence[QueueRow]:

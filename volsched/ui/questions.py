@@ -22,6 +22,7 @@ from volsched.diagnose.cluster_snapshot import ClusterSnapshot
 from volsched.diagnose.records import Difference, Explanation
 from volsched.kube.asker_turns import AskerTurns, TooManyAskedError
 from volsched.kube.tasks import Tasks
+from volsched.model.job import LONE
 from volsched.model.values.bounded import Bounded
 from volsched.ui.changes import changed
 from volsched.ui.source import PictureSource
@@ -34,8 +35,6 @@ MOST_WAITING: Final = 8
 """Questions of one person that wait for their turn."""
 
 MOST_IN_ALL: Final = 64
-LONE: Final = "pod/"
-"""The prefix of jobs of one pod without a PodGroup."""
 
 _ANSWERED: Final = (0, 3)
 _NOT_FOUND: Final = 4

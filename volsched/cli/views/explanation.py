@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from volsched.diagnose.records import Advice, Explanation, Figures, Holder
-from volsched.diagnose.workload_names import WorkloadName, distinguished
+from volsched.diagnose.workload_names import WorkloadName, distinguished, names_of
 from volsched.model.values.visible import visible
 from volsched.simulation.table import Row, section, text_of
 
@@ -120,10 +120,7 @@ def _pods(answer: Explanation) -> Iterator[Row]:
 
 def _jobs(answer: Explanation) -> Iterator[Row]:
     yield "NAMESPACE", "WORKLOAD", "POSITION", "PODS", "STEP", "WHY"
-    named = distinguished(
-        answer.jobs, lambda job: job.namespace, lambda job: WorkloadName(job.workload, job.replica_set)
-    )
-    for job, workload in zip(answer.jobs, named, strict=True):
+    for job, workload in zip(answer.jobs, names_of(answer.jobs), strict=True):
         yield job.namespace, workload, str(job.position), str(job.pods), job.step, job.message
 
 
