@@ -125,7 +125,7 @@ class CardSeries:
         return found
 
     def _label(self, names: Names) -> str:
-        """Return a list without cards that no node offers, as whatever users write must not become a label."""
+        """Return a list without cards that no node offers: texts of users must not become labels."""
         return joined(tuple(name for name in names if name in self._usage.catalogue.resources)) or UNKNOWN
 
     def _inqueue(self) -> Numbers:

@@ -28,8 +28,7 @@ CARD_IDS: Final = "volsched.io/mgpu-card-ids"
 MGPU: Final = "mgpu"
 CORE_OF_CARD: Final = 100
 MOST_CARDS: Final = 1024
-"""Cards of one node at most (*ours*). Nodes have some sixteen; one that tells of more than this is mistaken, and ledger
-of that many cards could take all memory that there is."""
+"""The most cards of one node (*ours*). Nodes have about sixteen; more would be a mistake, and cost memory."""
 FIXED_SHARE: Final = "fixed-share"
 NATIVE_BURST_SHARE: Final = "native-burst-share"
 POLICIES: Final = (FIXED_SHARE, "guaranteed-burst-share", NATIVE_BURST_SHARE)

@@ -10,7 +10,7 @@ from volsched.plugin.cards import PartRequest
 
 
 class FreeParts:
-    """Reads the ledger. A card is as free as the scarcer of its core and its memory."""
+    """Reads the usage of cards. A card is as free as the scarcer of its core and its memory."""
 
     def __init__(self, usage: NodeCardUsage) -> None:
         self._usage = usage

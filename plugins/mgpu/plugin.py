@@ -33,7 +33,7 @@ NODE_ORDER_WEIGHT: Final = "predicate.MGPUNodeOrderWeight"
 
 
 class MGPUPlugin:
-    """Registers the rules. The ledger follows the cluster from one session to the next."""
+    """Registers the rules. The usage of cards follows the cluster between sessions."""
 
     name: ClassVar[str] = NAME
     POD_ANNOTATIONS: ClassVar[tuple[str, ...]] = (POLICY, MULTIPLE)
@@ -93,7 +93,7 @@ class MGPUPlugin:
 
 @dataclass(frozen=True, slots=True)
 class _MgpuAccounts:
-    """What is kept beside the ledger."""
+    """What is kept beside the usage of cards."""
 
     usage: NodeCardUsage
     rules: MgpuRules

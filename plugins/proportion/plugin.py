@@ -1,14 +1,13 @@
 """proportion: queues share the cluster by weight (Volcano's plugin of that name).
 
-Admission compares with what a queue may have, placing with what it deserves; a queue that holds its deserved share on
-all resources gets nothing more, and one above its deserved share may be reclaimed from. Pod slots are shared out like
-any resource: they count for the order of queues and for who is above its deserved share, but do not refuse pods (as in
-Volcano).
+Admission compares with the queue's limit, placing with its deserved share. A queue that holds its deserved share of all
+resources gets nothing more. Pods of a queue above its deserved share may be reclaimed. Pod slots are shared out like any
+resource: they count for the order of queues and for reclaim, but do not refuse pods (as in Volcano).
 
 With ``enableHierarchy`` the cluster is divided from the root of the queues' tree down (``quotas``).
 
-With ``usage.halfLife`` queues are ordered by what they held over time, over their weight. What each deserves, and so
-who may take or reclaim, stays as it is.
+With ``usage.halfLife`` queues are ordered by their past usage, divided by their weight. Deserved shares stay as they
+are, and so does reclaim.
 """
 
 from __future__ import annotations

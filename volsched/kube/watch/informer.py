@@ -364,7 +364,10 @@ class Informer:
                 rest = chunk_rest
 
     async def _take_some_at_a_time(self, lines: bytes) -> None:
-        """Take in whole lines, and give others their turn in between; what a cancellation leaves is watched again."""
+        """Take in whole lines, and let other tasks run in between.
+
+        A cancelled read leaves lines behind; the next watch begins after the last line that was taken in.
+        """
         at = 0
         while at < len(lines):
             end = lines.find(b"\n", at + BYTES_AT_ONCE)
