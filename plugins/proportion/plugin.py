@@ -1,8 +1,8 @@
 """proportion: queues share the cluster by weight (Volcano's plugin of that name).
 
 Admission compares with the queue's limit, placing with its deserved share. A queue that holds its deserved share of all
-resources gets nothing more. Pods of a queue above its deserved share may be reclaimed. Pod slots are shared out like any
-resource: they count for the order of queues and for reclaim, but do not refuse pods (as in Volcano).
+resources gets nothing more. Pods of a queue above its deserved share may be reclaimed. Pod slots are shared out like
+any resource: they count for the order of queues and for reclaim, but do not refuse pods (as in Volcano).
 
 With ``enableHierarchy`` the cluster is divided from the root of the queues' tree down (``quotas``).
 
