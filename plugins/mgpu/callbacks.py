@@ -14,12 +14,15 @@ import numpy as np
 
 from plugins.mgpu.devices import CORE, CORE_OF_CARD, MILLI, NATIVE_BURST_SHARE, NodeCardState, count_of, policy_of
 from plugins.mgpu.placement import Best, CardPlacementSearch, ContainerRequest, alike
-from plugins.mgpu.requests import long_names
+from plugins.mgpu.requests import LONGEST_NAME, long_names
+from plugins.mgpu.requests import PodRequest as PodCardRequest
 from plugins.mgpu.results import without_results, written
+from plugins.mgpu.states import NO_PLACEMENT, NodeStates, score_of
 from plugins.mgpu.usage import CardAccount, NodeCardUsage
 from volsched.plugin import (
     EventHandler,
     Floats,
+    Mask,
     NodeAmounts,
     NodeInfo,
     NodeOrder,
@@ -41,8 +44,6 @@ from volsched.plugin import (
 NAME: Final = "mgpu"
 REASON: Final = "FailedScheduling"
 BEST_SCORE: Final = 10.0
-MOST_KEPT: Final = 64
-"""Different requests for which the best placement on a node is kept."""
 
 
 def _node_refusal(message: str, *, resolvable: bool) -> Verdict:
@@ -80,6 +81,7 @@ class MgpuRules:
         self._usage = usage
         self._requests = usage.requests
         self._search = search
+        self._states = NodeStates(usage, search)
         self.weight = weight * BEST_SCORE
         self._by_id = by_id
 
@@ -87,9 +89,18 @@ class MgpuRules:
         """Return what the plugin registers of them."""
         yield PrePredicate(self.invalid, applies_to=self.applies, for_each_pod=never)
         yield Predicate(self.suits, applies_to=self.applies)
-        yield Predicate(self.fits, applies_to=self.applies, key=self.key, version=unchanged, for_each_pod=never)
+        yield Predicate(
+            self.fits, vector=self.fitting, applies_to=self.applies, key=self.key, version=unchanged, for_each_pod=never
+        )
         if self.weight:
-            yield NodeOrder(self.score, applies_to=self.applies, key=self.key, version=unchanged, for_each_pod=never)
+            yield NodeOrder(
+                self.score,
+                vector=self.scores,
+                applies_to=self.applies,
+                key=self.key,
+                version=unchanged,
+                for_each_pod=never,
+            )
             yield NodeOrder(self.spare, vector=self.spares, applies_to=self.wants_none)
         yield EventHandler(self, for_each_pod=self.applies, in_steps=True)
 
@@ -99,24 +110,26 @@ class MgpuRules:
 
     def key(self, task: TaskInfo) -> tuple[ContainerRequest, ...]:
         """Return what a pod wants of the cards of a node."""
-        return self._requests.sorted(task.template)
+        return self._requests.of(task.template).asks
 
     # -- filter ---------------------------------------------------------------------------------------------------
 
     def invalid(self, task: TaskInfo) -> Verdict | None:
         """Refuse a pod that admission should not have let in."""
-        if not self.applies(task.template):
+        wanted = self._requests.of(task.template)
+        return self._invalid(wanted.request, task) if wanted.wants else None
+
+    def _invalid(self, request: PodCardRequest, task: TaskInfo) -> Verdict | None:
+        names = task.spec.containers
+        if not request.faults and all(len(names[place]) <= LONGEST_NAME for place, _ in request.asks):
             return None
-        template = task.template
-        faults = [*self._requests.of(template).faults, *long_names(template.container_amounts, task.spec.containers)]
-        if not faults:
-            return None
+        faults = [*request.faults, *long_names(task.template.container_amounts, names)]
         message = f"mgpu: invalid request {faults[0].code}: {faults[0].text(task.spec.containers)}"
         return Verdict(Step.INVALID, NAME, Scope.POD, REASON, message, resolvable=False)
 
     def suits(self, template: PodTemplate, node: NodePropertiesView) -> Verdict | None:
         """Compare the node's own properties with what the pod wants: any cards, policies, number of cards."""
-        request = self._requests.of(template)
+        request = self._requests.of(template).request
         cards, policy = count_of(node.labels, node.allocatable_of(CORE)), policy_of(node.labels)
         if request.faults:
             return invalid_request(request.faults[0].code)
@@ -144,14 +157,26 @@ class MgpuRules:
         return GIVEN_UP if best.truncated else NO_FIT
 
     def _best(self, template: PodTemplate, node: NodeInfo, account: CardAccount) -> Best:
-        wanted = self._requests.sorted(template)
+        wanted = self._requests.of(template).asks
         if node.terminating_pods and not node.fits_idle(self._usage.cluster.columns.request(template)):
             return self._search.best(alike(_state_after_leaving(account, node)), wanted)
-        found = account.best.get(wanted)
-        if found is None:
-            if len(account.best) >= MOST_KEPT:
-                account.best.clear()
-            found = account.best[wanted] = self._search.best(account.alike, wanted)
+        return self._states.best(account, wanted)
+
+    def fitting(self, template: PodTemplate, nodes: NodeTable) -> Mask:
+        """Answer as ``fits``, for many nodes at once."""
+        found: Mask = self._fullness(template, nodes) > NO_PLACEMENT
+        return found
+
+    def _fullness(self, template: PodTemplate, nodes: NodeTable) -> Floats:
+        """Return how good the best placement on each node is, from 0 to 1; ``NO_PLACEMENT`` without any."""
+        rows, cluster = nodes.rows, self._usage.cluster
+        found = self._states.scores(self._requests.of(template).asks, rows)
+        freed = [node.row for node in cluster.node_cache.with_terminating_pods.values()]
+        for place in np.isin(rows, freed).nonzero()[0].tolist() if freed else ():
+            node = cluster.rows[rows[place]]
+            account = self._usage.nodes.get(node.name)
+            if account is not None and not account.unclear:
+                found[place] = self._score(template, node, account)
         return found
 
     # -- score ----------------------------------------------------------------------------------------------------
@@ -161,10 +186,16 @@ class MgpuRules:
         account = self._usage.nodes.get(node.name)
         if account is None or account.unclear:
             return 0.0
-        best = self._best(template, node, account)
-        if best.points is None:
-            return 0.0
-        return self.weight * self._search.strategy.score(best.points, account.cards.count, account.cards.memory)
+        return self.weight * max(0.0, self._score(template, node, account))
+
+    def _score(self, template: PodTemplate, node: NodeInfo, account: CardAccount) -> float:
+        best, cards = self._best(template, node, account), account.cards
+        return score_of(best, self._search.strategy, cards.count, cards.memory)
+
+    def scores(self, template: PodTemplate, nodes: NodeTable) -> Floats:
+        """Answer as ``score``, for many nodes at once."""
+        found: Floats = self.weight * np.maximum(0.0, self._fullness(template, nodes))
+        return found
 
     def wants_none(self, template: PodTemplate) -> bool:
         """True if pods of a template want no card, and there are some that they could stand in the way of."""
@@ -189,10 +220,10 @@ class MgpuRules:
         One that is only promised room gets cards as they will be once those that are leaving have gone. Of a step only
         the first pod was asked about before, and others may have other names of containers.
         """
-        node = task.node
-        if node is None or not self.applies(task.template):
+        node, wanted = task.node, self._requests.of(task.template)
+        if node is None or not wanted.wants:
             return None
-        refusal = self.invalid(task)
+        refusal = self._invalid(wanted.request, task)
         if refusal is not None:
             return refusal
         account = self._usage.nodes.get(node.name)
@@ -201,16 +232,15 @@ class MgpuRules:
         if task.uid in account.holdings or task.uid in account.unclear:
             return None
         is_promise = task.status is TaskStatus.PIPELINED
-        request = self._requests.of(task.template)
-        placement = self._search.place(
-            _state_after_leaving(account, node) if is_promise else account.state, request.shapes
-        )
+        state = _state_after_leaving(account, node) if is_promise else account.state
+        placement = self._search.place(state, wanted.shapes)
         if placement.lists is None:
             return GIVEN_UP if placement.truncated else NO_FIT
         if not is_promise:
             ids = account.cards.ids if self._by_id else ()
-            results = written(request.asks, placement.lists, task.spec.containers, ids)
-            task.bind_annotations = {**without_results(task.bind_annotations or {}), **results}
+            results = written(wanted.request.asks, placement.lists, task.spec.containers, ids)
+            others = without_results(task.bind_annotations) if task.bind_annotations else {}
+            task.bind_annotations = {**others, **results}
         self._usage.hold(task, node, placement.lists)
         return None
 

@@ -20,7 +20,7 @@ class FreeParts:
         """Return what the containers of a template's pods take, by core."""
         if not self._usage.follows(template):
             return ()
-        return tuple(_wanted(ask) for ask in self._usage.requests.sorted(template))
+        return tuple(_wanted(ask) for ask in self._usage.requests.of(template).asks)
 
     def free(self, node: NodeInfo) -> tuple[int, ...]:
         """Return the percent that is free of each card, ascending."""

@@ -92,23 +92,48 @@ class Placement(NamedTuple):
 class CardPlacementSearch:
     """Finds the best placement of containers on the cards of a node, and caches the results.
 
-    Nodes whose cards are in equal states, in whatever order, share one answer. ``searches`` counts what had to be
-    searched, ``truncations`` how many of these were given up at the limit.
+    Nodes whose cards are in equal states, in whatever order, share one answer. So sorted states have numbers, which are
+    cheaper to look up than states. ``forget`` forgets all numbers; ``forgotten`` counts that. ``searches`` counts what
+    had to be searched, ``truncations`` how many of these were given up at the limit.
     """
 
     strategy: Strategy
     limit: int = WORK_LIMIT
     searches: int = 0
     truncations: int = 0
-    _bests: dict[tuple[NodeCardState, tuple[ContainerRequest, ...]], Best] = field(default_factory=dict)
+    forgotten: int = 0
+    states: list[NodeCardState] = field(default_factory=list)
+    """The sorted states by their numbers."""
+    _numbers: dict[NodeCardState, int] = field(default_factory=dict)
+    _bests: dict[tuple[int, tuple[ContainerRequest, ...]], Best] = field(default_factory=dict)
     _placements: dict[tuple[NodeCardState, tuple[ContainerRequest, ...]], Placement] = field(default_factory=dict)
 
     def best(self, state: NodeCardState, asks: tuple[ContainerRequest, ...]) -> Best:
         """Return the points of a node under the best placement. ``state`` and ``asks`` are sorted, see ``alike``."""
-        found = self._bests.get((state, asks))
+        return self.best_of(self.number(state), asks)
+
+    def number(self, state: NodeCardState) -> int:
+        """Return the number of a sorted state, from 0. It holds until ``forgotten`` grows."""
+        found = self._numbers.get(state)
         if found is None:
-            found = self._remember(self._bests, (state, asks), _best(state, asks, self.strategy, self.limit))
+            found = self._numbers[state] = len(self.states)
+            self.states.append(state)
         return found
+
+    def best_of(self, number: int, asks: tuple[ContainerRequest, ...]) -> Best:
+        """Answer as ``best``, by the number of the state."""
+        found = self._bests.get((number, asks))
+        if found is None:
+            answer = _best(self.states[number], asks, self.strategy, self.limit)
+            found = self._remember(self._bests, (number, asks), answer)
+        return found
+
+    def forget(self) -> None:
+        """Forget all numbers and the answers under them."""
+        self.states.clear()
+        self._numbers.clear()
+        self._bests.clear()
+        self.forgotten += 1
 
     def place(self, state: NodeCardState, asks: tuple[ContainerRequest, ...]) -> Placement:
         """Return the best placement, of equal ones the lexicographically smallest; cards and containers in order."""

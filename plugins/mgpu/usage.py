@@ -24,7 +24,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from plugins.mgpu.devices import CORE, CORE_OF_CARD, MEMORY, Cards, FreeCard, NodeCardState, cards_of
-from plugins.mgpu.placement import Best, ContainerRequest, Lists, alike
+from plugins.mgpu.placement import ContainerRequest, Lists, alike
 from plugins.mgpu.requests import MIN_MEMORY, PodRequest, read, wants_cards
 from plugins.mgpu.results import lists_of, only_results
 from volsched.plugin import (
@@ -69,8 +69,8 @@ class CardAccount:
     ``changed`` are the pods whose annotations name other cards by now than they were given, with what they state.
 
     A node without cards has an account when something is wrong with it.
-    ``used`` is what is taken of each card, by however much that is more than it has. ``best`` are the best
-    placements of containers, by what these ask for, until that changes.
+    ``used`` is what is taken of each card, by however much that is more than it has. ``number`` is that of the state
+    of the cards (``NodeStates``), None after a change.
     """
 
     cards: Cards
@@ -78,7 +78,7 @@ class CardAccount:
     unclear: dict[str, str] = field(default_factory=dict)
     changed: dict[str, str] = field(default_factory=dict)
     used: list[FreeCard] = field(init=False)
-    best: dict[tuple[ContainerRequest, ...], Best] = field(default_factory=dict)
+    number: int | None = None
     _state: NodeCardState | None = None
     _alike: NodeCardState | None = None
 
@@ -89,7 +89,7 @@ class CardAccount:
     def state(self) -> NodeCardState:
         """Return what is free of each card."""
         if self._state is None:
-            self._state = self._free(self.used)
+            self._state = self._free(self.used) if self.holdings else self.cards.idle
         return self._state
 
     @property
@@ -132,7 +132,7 @@ class CardAccount:
     def _use(self, holding: PodHolding, by: int) -> None:
         self.used = self._plus(self.used, holding, by)
         self._alike = None
-        self.best.clear()
+        self.number = None
         if self._state is not None:
             cards = list(self._state.cards)
             for index in chain.from_iterable(holding.lists):
@@ -157,34 +157,44 @@ class CardAccount:
         return FreeCard(max(0, CORE_OF_CARD - core), max(0, self.cards.memory - memory), instances)
 
 
+class TemplateRequest(NamedTuple):
+    """What was read of a template.
+
+    ``shapes`` are what the containers want, in their order; ``asks`` the same, sorted. ``wants`` is True if any
+    container names core or memory of cards.
+    """
+
+    template: PodTemplate
+    request: PodRequest
+    shapes: tuple[ContainerRequest, ...]
+    asks: tuple[ContainerRequest, ...]
+    wants: bool
+
+
 class Requests:
-    """What templates want, read once each."""
+    """The requests of templates, each read once."""
 
     def __init__(self, min_memory: int = MIN_MEMORY) -> None:
         self._min_memory = min_memory
-        self._known: dict[int, tuple[PodTemplate, PodRequest, tuple[ContainerRequest, ...]]] = {}
+        self._known: dict[int, TemplateRequest] = {}
 
-    def of(self, template: PodTemplate) -> PodRequest:
+    def of(self, template: PodTemplate) -> TemplateRequest:
         """Return what the pods of a template want."""
-        return self._read(template)[1]
-
-    def sorted(self, template: PodTemplate) -> tuple[ContainerRequest, ...]:
-        """Return what their containers want, in an order that is the same for all who want the same."""
-        return self._read(template)[2]
-
-    def _read(self, template: PodTemplate) -> tuple[PodTemplate, PodRequest, tuple[ContainerRequest, ...]]:
         found = self._known.get(template.id)
-        if found is None or found[0] is not template:
-            request = read(template.container_amounts, template.annotations, self._min_memory)
-            found = keep(self._known, template, (template, request, tuple(sorted(request.shapes))))
+        if found is None or found.template is not template:
+            amounts = template.container_amounts
+            request = read(amounts, template.annotations, self._min_memory)
+            shapes = request.shapes
+            known = TemplateRequest(template, request, shapes, tuple(sorted(shapes)), wants_cards(amounts))
+            found = keep(self._known, template, known)
         return found
 
 
 class NodeCardUsage(Observer):
     """The accounts of all nodes with cards; they follow every move of a pod that wants cards.
 
-    ``changed`` are the names of nodes whose account changed since somebody took them. ``version`` grows with each
-    change of an account.
+    ``changed`` and ``renumbered`` are the names of nodes whose accounts changed: since the last session, and since
+    ``NodeStates`` looked. ``version`` grows with each change of an account.
     """
 
     def __init__(self, cluster: Cluster, requests: Requests) -> None:
@@ -192,6 +202,7 @@ class NodeCardUsage(Observer):
         self.requests = requests
         self.nodes: dict[str, CardAccount] = {}
         self.changed: dict[str, None] = {}
+        self.renumbered: set[str] = set()
         self.version = 0
         self._allocations: dict[str, CardAllocation] = {}
         self._left: set[str] = set()
@@ -202,7 +213,7 @@ class NodeCardUsage(Observer):
 
     def follows(self, template: PodTemplate) -> bool:
         """Return whether pods of this template want cards."""
-        return wants_cards(template.container_amounts)
+        return self.requests.of(template).wants
 
     def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
         """Follow one task. Cards of one that a session places are noted when they have been chosen."""
@@ -270,7 +281,7 @@ class NodeCardUsage(Observer):
         if account is None or not account.cards.count:
             return
         shown = CardAllocation(
-            node.name, self.requests.of(task.template), task.spec.containers, only_results(results_of(task))
+            node.name, self.requests.of(task.template).request, task.spec.containers, only_results(results_of(task))
         )
         account.release(task.uid)
         given = self._allocations.get(task.uid)
@@ -326,6 +337,7 @@ class NodeCardUsage(Observer):
 
     def _mark(self, node: NodeInfo) -> None:
         self.changed[node.name] = None
+        self.renumbered.add(node.name)
         self.version += 1
 
 
