@@ -201,26 +201,32 @@ class CardDemands(JobDemands[Dimension]):
 
     def _reserved_by(self, job: JobInfo, waiting: _WaitingPods) -> dict[Dimension, int]:
         """The same without its gated pods, which are as good as started, and with no more than its pods bear out."""
-        if not need_of(job, waiting.started).can_be_had(_by_role(waiting.kinds)):
+        need = need_of(job, waiting.started)
+        if not need.can_be_had(_by_role(waiting.kinds)):
             return self._borne_out(job, waiting)
-        need = need_of(job, waiting.started + _by_role(waiting.gated))
+        if waiting.gated:
+            need = need_of(job, waiting.started + _by_role(waiting.gated))
         return cheapest(need, waiting.others)
 
     def _waiting(self, job: JobInfo) -> _WaitingPods:
         started, with_roles = _started(job), job.judges_roles
-        alike: Counter[tuple[bool, str, PodTemplate]] = Counter()
-        for task in job.waiting.values():
-            role = task.spec.role if with_roles else ""
-            if task.ungated:
-                started[role] += 1
-            else:
-                alike[bool(task.spec.gated), role, task.template] += 1
+        alike = Counter(
+            [
+                (task.ungated, not task.spec.gated, task.spec.role if with_roles else "", task.template)
+                for task in job.waiting.values()
+            ]
+        )
         gated: list[RolePods] = []
         others: list[RolePods] = []
-        for (is_gated, role, template), count in alike.items():
+        for (ungated, without_gates, role, template), count in alike.items():
+            if ungated:
+                started[role] += count
+                continue
             asked = self._usage.charges.card_request(template)
             if not isinstance(asked, FieldError):
-                (gated if is_gated else others).append(RolePods(role, self._usage.charges.of(template), asked, count))
+                (others if without_gates else gated).append(
+                    RolePods(role, self._usage.charges.of(template), asked, count)
+                )
         return _WaitingPods(started, tuple(gated), tuple(others))
 
     def _declared(self, job: JobInfo) -> dict[Dimension, int]:

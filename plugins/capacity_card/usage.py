@@ -11,7 +11,9 @@ counts without a node, of its list for the first card that has quota left then.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from itertools import groupby
+from operator import attrgetter
+from typing import Final, TypeAlias
 
 from plugins.capacity_card.cards.catalogue import NO_KIND, CardCatalogue
 from plugins.capacity_card.quotas.limits import QueueLimit, QueueLimits
@@ -37,6 +39,9 @@ from volsched.plugin.quota import JobCharges
 
 Placed: TypeAlias = tuple[str, str]
 """A card, and the kind of workload that holds it (online or offline)."""
+
+
+_NODE_AND_WORKLOAD: Final = attrgetter("node", "spec.workload")
 
 
 class PlacedCards(JobCharges[Placed]):
@@ -133,13 +138,9 @@ class CardUsage(Observer):
         if job is None:
             return
         by_kind: dict[tuple[int, str], list[TaskInfo]] = {}
-        node, workload, alike = None, "", list[TaskInfo]()
-        for task in tasks:
-            if (task.node is not node or task.spec.workload != workload) and task.node is not None:
-                node, workload = task.node, task.spec.workload
-                self._note_node(node)
-                alike = by_kind.setdefault((self.catalogue.kind_of(node), workload), [])
-            alike.append(task)
+        for (node, workload), placed in groupby(tasks, _NODE_AND_WORKLOAD):
+            self._note_node(node)
+            by_kind.setdefault((self.catalogue.kind_of(node), workload), []).extend(placed)
         for (kind, workload), alike in by_kind.items():
             charged = self.charges.charged(alike[0].template, kind)
             self._note_charged(alike, charged)

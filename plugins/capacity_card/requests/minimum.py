@@ -69,6 +69,8 @@ def _cards(need: Need, kinds: Sequence[RolePods]) -> dict[Dimension, int]:
     """Return milli-cards by list: of each list what cannot be spared, and the rest of what all pods take of any."""
     lists = sorted({kind.card_request.names for kind in kinds if kind.card_request is not None})
     found: dict[Dimension, int] = {names: least(need, _of_lists(kinds, (names,))) for names in lists}
+    if len(lists) < 2:
+        return found
     rest = least(need, _of_lists(kinds, lists)) - sum(found.values())
     if rest:
         every_card = tuple(sorted({card for names in lists for card in names}))
