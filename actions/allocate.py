@@ -35,7 +35,6 @@ from volsched.framework.registration import Registrar
 from volsched.framework.session import Session
 from volsched.framework.statement import Statement
 from volsched.model.job import JobInfo
-from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo
 from volsched.model.verdict import Verdict
 
@@ -183,7 +182,7 @@ def _attempts(session: Session, searches: Searches) -> dict[str, Attempt]:
     attempts: dict[str, Attempt] = {}
     retry = Retry.of(session)
     retry.begin()
-    promised = _promised(session)
+    promised = session.nominations.by_job(lambda task: not (task.best_effort or task.backing_off))
     jobs = [*retry.jobs_to_try(session), *searches.take_put_off()]
     for job in considered(session, jobs, promised):
         tasks = tasks_of(job)
@@ -193,15 +192,6 @@ def _attempts(session: Session, searches: Searches) -> dict[str, Attempt]:
                 attempts[job.key] = Attempt(job, last_first(session, tasks), retry, searches=searches)
     session.stats.job_attempts += len(attempts)
     return attempts
-
-
-def _promised(session: Session) -> dict[JobInfo, list[TaskInfo]]:
-    """Tasks for which earlier sessions made room: they may find it free now."""
-    found: dict[JobInfo, list[TaskInfo]] = {}
-    for task in session.nominations.tasks():
-        if task.job is not None and not task.best_effort and not task.backing_off:
-            found.setdefault(task.job, []).append(task)
-    return found
 
 
 def _helped_by_placements(job: JobInfo) -> bool:

@@ -6,6 +6,7 @@ this session only, and is bound should the job become ready.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import ClassVar
 
 from actions.of_volcano import PREDICATE_ERROR_CACHE
@@ -26,9 +27,9 @@ class BackfillAction:
 
     def execute(self, session: Session) -> None:
         """Go through queues and jobs in their order."""
-        promised = _promised(session)
+        promised = session.nominations.by_job(lambda task: task.best_effort)
         found = considered(session, session.best_effort_jobs(), promised)
-        waiting = {job.key: tasks for job in found if (tasks := _best_effort(job, promised.get(job, [])))}
+        waiting = {job.key: tasks for job in found if (tasks := _best_effort(job, promised.get(job, ())))}
         turns = Turns.of(session, [session.jobs[key] for key in waiting])
         while turns.queues:
             queue = turns.next_queue(session)
@@ -60,16 +61,7 @@ class BackfillAction:
             session.refuse(task, refusal)
 
 
-def _promised(session: Session) -> dict[JobInfo, list[TaskInfo]]:
-    """Best-effort tasks that an earlier action promised room, by job."""
-    found: dict[JobInfo, list[TaskInfo]] = {}
-    for task in session.nominations.tasks():
-        if task.best_effort and task.job is not None:
-            found.setdefault(task.job, []).append(task)
-    return found
-
-
-def _best_effort(job: JobInfo, promised: list[TaskInfo]) -> list[TaskInfo]:
+def _best_effort(job: JobInfo, promised: Iterable[TaskInfo]) -> list[TaskInfo]:
     return [*(task for task in job.schedulable() if task.best_effort), *promised]
 
 

@@ -14,10 +14,9 @@ from itertools import islice
 from actions.domains import settle_domain
 from actions.gang_search.searches import Searches
 from actions.held_up import report_gang, same_role, waits_for
-from actions.promises import free_nodes, later, promise
+from actions.promises import promise
 from actions.retry import FailedRoles, Retry, has_history
 from actions.turns import is_busy, last_first
-from volsched.framework.callbacks import Headroom
 from volsched.framework.session import Session
 from volsched.framework.statement import Statement
 from volsched.model.job import JobInfo
@@ -115,7 +114,7 @@ def _place_next(session: Session, queue: QueueInfo, statement: Statement, attemp
     Return True if it found a place.
     """
     task = attempt.tasks[-1]
-    headroom = _headroom(session, queue, task)
+    headroom = session.quota(queue, task)
     if headroom.refusal is not None:
         session.refuse(task, headroom.refusal)
     elif task.spec.admission_gate:
@@ -158,29 +157,17 @@ def _equal_tasks(tasks: Sequence[TaskInfo], most: int) -> list[TaskInfo]:
     return run
 
 
-def _headroom(session: Session, queue: QueueInfo, task: TaskInfo) -> Headroom:
-    """Return what the queue may take on. The room that the task itself was promised does not count against it."""
-    found = session.quota(queue, task)
-    if found.refusal is None or not session.nominations.is_kept(task):
-        return found
-    session.nominations.release(task)
-    found = session.quota(queue, task)
-    if found.refusal is not None:
-        session.nominations.give_up(task)
-    return found
-
-
 def _place_on_nodes(session: Session, statement: Statement, retry: Retry, tasks: Sequence[TaskInfo]) -> int:
     """Put equal tasks on nodes, or promise the first one room; how many found a place."""
     task = tasks[0]
     session.nominations.release(task)
     refusal = session.pre_refusal(task) or retry.refusal_of_equal(session, task)
     if refusal is None:
-        count, refusal = statement.place(tasks, free_nodes(session, tasks))
+        count, refusal = statement.place(tasks, session.places(tasks))
         if count:
             return count
     if refusal is None:
-        node = later(session, task)
+        node = session.later(task)
         if node is None:
             session.refuse_by_nodes(task, Step.PREDICATE)
             retry.note_refused(session, task)

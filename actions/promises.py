@@ -7,7 +7,6 @@ is tried. As with kube-scheduler, only promises to tasks that matter as much sta
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from volsched.framework.nominations import by_importance, waits_for_room
@@ -26,29 +25,12 @@ class Room(NamedTuple):
     is_free: bool
 
 
-def free_nodes(session: Session, tasks: Sequence[TaskInfo]) -> Iterator[NodeInfo]:
-    """Nodes with room now for equal tasks: the one that the first was promised, else the best ones."""
-    task = tasks[0]
-    nominated = session.nodes.get(task.nominated) if task.nominated else None
-    if nominated is not None and session.fits_now(task, nominated):
-        return iter((nominated,))
-    return session.places(tasks)
-
-
-def later(session: Session, task: TaskInfo) -> NodeInfo | None:
-    """Return the node that will have room for a task: the one that it was promised, else the best one."""
-    nominated = session.nodes.get(task.nominated) if task.nominated else None
-    if nominated is not None and session.nominations.will_admit(task, nominated):
-        return nominated
-    return session.later(task)
-
-
 def choose(session: Session, task: TaskInfo) -> Room | None:
-    """The node that a task was promised when it has room now, else the best one that has, else the promised one."""
-    free = next(free_nodes(session, (task,)), None)
+    """Return a node with room now for a task, else one that will have room: its nominated node first, then the best."""
+    free = next(session.places((task,)), None)
     if free is not None:
         return Room(free, True)
-    node = later(session, task)
+    node = session.later(task)
     return Room(node, False) if node is not None else None
 
 

@@ -129,8 +129,18 @@ class Session(SessionQueries):
     def quota(self, queue: QueueInfo, task: TaskInfo) -> Headroom:
         """Return the smallest headroom of all quotas for tasks like this one. Its ``batch`` may be placed in one step.
 
-        A refused task counts there no longer because its gate was lifted.
+        Room that the task itself was promised does not count against it. A refused task loses its promise. It also no
+        longer counts because its gate was lifted.
         """
+        found = self._smallest_headroom(queue, task)
+        if found.refusal is not None and self.nominations.is_kept(task):
+            self.nominations.release(task)
+            found = self._smallest_headroom(queue, task)
+            if found.refusal is not None:
+                self.nominations.give_up(task)
+        return found
+
+    def _smallest_headroom(self, queue: QueueInfo, task: TaskInfo) -> Headroom:
         self._exclude_ungated((task,))
         smallest, template = UNLIMITED, task.template
         for headroom, refusal, refused in self.rules.quotas:
@@ -150,7 +160,7 @@ class Session(SessionQueries):
 
     def allocatable_refusal(self, queue: QueueInfo, task: TaskInfo) -> Verdict | None:
         """Return why the queue may not take the task on."""
-        return self.quota(queue, task).refusal
+        return self._smallest_headroom(queue, task).refusal
 
     def _count_no_more(self) -> None:
         """Have refused tasks that were set aside not count again."""
@@ -358,9 +368,14 @@ class Session(SessionQueries):
         task.refusal = LIFTING
 
     def places(self, tasks: Sequence[TaskInfo]) -> Iterator[NodeInfo]:
-        """The best nodes with room now for the first of some equal tasks, and for more of them (``Engine.places``)."""
+        """Return nodes with room now for equal tasks: the one nominated for the first, else the best of the engine."""
+        task = tasks[0]
+        if task.nominated:
+            nominated = self.nominations.node_of(task)
+            if nominated is not None and self.fits_now(task, nominated):
+                return iter((nominated,))
         nodes = self.engine.places(tasks)
-        return nodes if self.on_placed is None else self._noted(tasks[0], nodes)
+        return nodes if self.on_placed is None else self._noted(task, nodes)
 
     def _noted(self, task: TaskInfo, nodes: Iterator[NodeInfo]) -> Iterator[NodeInfo]:
         for node in nodes:
@@ -370,7 +385,10 @@ class Session(SessionQueries):
             return
 
     def later(self, task: TaskInfo) -> NodeInfo | None:
-        """Return the best node that will have room for a task once others have left (``Engine.later``)."""
+        """Return a node with room once others have left: the nominated one, else the best (``Engine.later``)."""
+        nominated = self.nominations.node_of(task)
+        if nominated is not None and self.nominations.will_admit(task, nominated):
+            return nominated
         node = self.engine.later(task)
         if node is not None and self.on_placed is not None:
             self.on_placed(self, task)
