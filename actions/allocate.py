@@ -21,19 +21,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from actions.attempt import Attempt, Place
 from actions.gang_search.searches import ARGUMENTS as OF_SEARCHES
 from actions.gang_search.searches import Searches
 from actions.held_up import look_ahead
 from actions.of_volcano import PREDICATE_ERROR_CACHE
-from actions.placement import Attempt, place, tasks_of
+from actions.placement import place, tasks_of
+from actions.repair.placing import beside_kept_room
 from actions.repair.rooms import DEFAULT_TIMEOUT, REPAIR_TIMEOUT, LostRooms
 from actions.retry import Retry
 from actions.turns import Turns, considered, last_first, promote_all
 from volsched.framework.config.arguments import Argument
-from volsched.framework.dispatch.ordering import Heap
 from volsched.framework.registration import Registrar
 from volsched.framework.session import Session
-from volsched.framework.statement import Statement
 from volsched.model.job import JobInfo
 from volsched.model.queues.queue import QueueInfo
 from volsched.model.verdict import Verdict
@@ -76,51 +76,48 @@ class AllocateAction:
         if not attempts:
             return
         searches.namespaces = lambda: {attempt.job.namespace for attempt in attempts.values()}
-        allocation = _Allocation(session, attempts, LostRooms.of(session))
+        lost = LostRooms.of(session)
         try:
-            allocation.take_turns()
-            for job in searches.in_turns():
-                tasks = last_first(session, tasks_of(job))
-                allocation.try_again(Attempt(job, tasks, Retry.of(session), searches=searches))
+            with beside_kept_room(lost, place) as place_job:
+                allocation = _Allocation(session, attempts, place_job, lost)
+                allocation.take_turns()
+                for job in searches.in_turns():
+                    tasks = last_first(session, tasks_of(job))
+                    allocation.try_again(Attempt(job, tasks, Retry.of(session), searches=searches))
         finally:
-            allocation.lost.give_devices_back()
             searches.namespaces = tuple  # attempts know the searches: no circle is left
         searches.end()
 
 
 class _Allocation:
-    """The turns of one session: its jobs by key, and the room that gangs have lost."""
+    """The turns of one session: its jobs by key, how they are placed, and the room that gangs have lost."""
 
-    def __init__(self, session: Session, attempts: Mapping[str, Attempt], lost: LostRooms) -> None:
+    def __init__(self, session: Session, attempts: Mapping[str, Attempt], place: Place, lost: LostRooms) -> None:
         self._session = session
         self._attempts = attempts
-        self.lost = lost
+        self._place = place
+        self._lost = lost
 
     def take_turns(self) -> None:
         """Let queues take turns until no job is left that could go on."""
         session = self._session
         turns = Turns.of(session, [attempt.job for attempt in self._attempts.values()])
-        while turns.queues:
-            queue = turns.next_queue(session)
-            jobs = turns.jobs[queue.name]
-            if not jobs:
-                continue
+        turns.goes_before = self._lost.precedence()
+        while (queue := turns.next_queue(session)) is not None:
             overused = session.overused(queue)
             if overused is not None:
-                self._end_turns(queue, jobs, overused)
+                self._end_turns(queue, turns, overused)
                 continue
-            job, has_more = self.lost.next_of(jobs), False
+            job, has_more = turns.next_job(queue), False
             with session.about(job):
                 session.clear_refusal(job)
                 has_more = self._go_on(queue, self._attempts[job.key])
-            if has_more:
-                jobs.push(job)
-            turns.queues.push(queue)
+            turns.put_back(queue, job if has_more else None)
 
-    def _end_turns(self, queue: QueueInfo, jobs: Heap[JobInfo], overused: Verdict) -> None:
+    def _end_turns(self, queue: QueueInfo, turns: Turns, overused: Verdict) -> None:
         """Place tasks of an overused queue that take nothing more of its share, job by job."""
-        while jobs:
-            with self._session.about(job := self.lost.next_of(jobs)):
+        while turns.jobs[queue.name]:
+            with self._session.about(job := turns.next_job(queue)):
                 self._go_on_without_amounts(queue, self._attempts[job.key], overused)
 
     def _go_on_without_amounts(self, queue: QueueInfo, attempt: Attempt, overused: Verdict) -> None:
@@ -129,7 +126,7 @@ class _Allocation:
         Tasks that request only devices take nothing of a share, which is in amounts.
         """
         session = self._session
-        if self.lost.has_room(attempt.job):
+        if self._lost.has_room(attempt.job):
             self._go_on(queue, attempt)  # the queue held as much a moment ago
         wanted = len(attempt.tasks)
         attempt.tasks = [t for t in attempt.tasks if session.nominations.is_kept(t) or not t.template.request]
@@ -153,28 +150,16 @@ class _Allocation:
         """Place what makes the job ready, and commit it. Return whether there is more to place."""
         session, job = self._session, attempt.job
         attempt.moved = False
-        statement = self._place(queue, attempt)
+        statement = self._place(session, queue, attempt)
         if statement is not None:
             session.clear_refusal(job)
             statement.commit(job)
-            if self.lost.kept:
-                self.lost.placed(job)
         if statement is None or not attempt.tasks:
             look_ahead(session, queue, job)
         nothing_stands = not attempt.held if statement is None else not attempt.moved
         if nothing_stands and not _helped_by_placements(job):
             attempt.retry.leave_waiting(session, job, placed=len(job.placed_in_last_try) if statement is None else 0)
         return statement is not None and bool(attempt.tasks)
-
-    def _place(self, queue: QueueInfo, attempt: Attempt) -> Statement | None:
-        """Place a job. One for which room is kept by quotas that people set: its share was settled before."""
-        if not self.lost.kept:
-            return place(self._session, queue, attempt)
-        self.lost.keep_devices_from(attempt.job)
-        if not self.lost.has_room(attempt.job):
-            return place(self._session, queue, attempt)
-        with self._session.shares_settled():
-            return place(self._session, queue, attempt)
 
 
 def _attempts(session: Session, searches: Searches) -> dict[str, Attempt]:

@@ -31,15 +31,14 @@ class BackfillAction:
         found = considered(session, session.best_effort_jobs(), promised)
         waiting = {job.key: tasks for job in found if (tasks := _best_effort(job, promised.get(job, ())))}
         turns = Turns.of(session, [session.jobs[key] for key in waiting])
-        while turns.queues:
-            queue = turns.next_queue(session)
-            while jobs := turns.jobs[queue.name]:
-                with session.about(job := jobs.pop()):
+        while (queue := turns.next_queue(session)) is not None:
+            while turns.jobs[queue.name]:
+                with session.about(job := turns.next_job(queue)):
                     for task in session.in_order(waiting[job.key]):
                         self._place(session, task)
                     _report_gang_waits(session, job)
                 if session.is_long:
-                    turns.queues.push(queue)
+                    turns.put_back(queue)
                     break
 
     def _place(self, session: Session, task: TaskInfo) -> None:

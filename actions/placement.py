@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from itertools import islice
 
+from actions.attempt import Attempt
 from actions.domains import settle_domain
-from actions.gang_search.searches import Searches
 from actions.held_up import report_gang, same_role, waits_for
 from actions.promises import promise
 from actions.retry import FailedRoles, Retry, has_history
@@ -24,28 +23,6 @@ from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo
 from volsched.model.status import TaskStatus
 from volsched.model.verdict import Step
-
-
-@dataclass(slots=True)
-class Attempt:
-    """What an action knows of one job: the tasks that are left, last first, and what was tried in vain."""
-
-    job: JobInfo
-    tasks: list[TaskInfo]
-    retry: Retry
-    failed_roles: FailedRoles = field(default_factory=FailedRoles)
-    moved: bool = False
-    """Whether anything of the job found a place in this turn."""
-    held: bool = False
-    """Whether the job keeps room in this session without being committed."""
-    given_up: bool = False
-    """Whether the gang cannot start with what is left to try."""
-    ended: str = ""
-    """Why the search for a placement of the whole gang ended before it was through."""
-    failed: TaskInfo | None = None
-    """The task that was tried last and that no node takes."""
-    searches: Searches | None = None
-    """The searches of the session for a placement of a whole gang; none are made without."""
 
 
 def tasks_of(job: JobInfo) -> list[TaskInfo]:

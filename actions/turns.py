@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,6 +29,8 @@ class Turns:
     queues: Heap[QueueInfo]
     jobs: dict[str, Heap[JobInfo]]
     in_turns: bool = False
+    goes_before: Callable[[JobInfo, JobInfo], bool] | None = None
+    """True for a job of a queue, and the first one, if the job goes before it nevertheless. None: no job does."""
 
     @classmethod
     def of(cls, session: Session, jobs: list[JobInfo], key: JobKeyFn | None = None) -> Turns:
@@ -36,11 +38,26 @@ class Turns:
         queues, heaps = session.queues_of(jobs, key)
         return cls(queues, heaps)
 
-    def next_queue(self, session: Session) -> QueueInfo:
-        """Take out the queue whose turn it is."""
-        if session.is_long and not self.in_turns:
-            self._take_turns(session)
-        return self.queues.pop()
+    def next_queue(self, session: Session) -> QueueInfo | None:
+        """Take out the queue whose turn it is, of those that have jobs; None if there are none."""
+        while self.queues:
+            if session.is_long and not self.in_turns:
+                self._take_turns(session)
+            queue = self.queues.pop()
+            if self.jobs[queue.name]:
+                return queue
+        return None
+
+    def next_job(self, queue: QueueInfo) -> JobInfo:
+        """Take out the job of a queue whose turn it is."""
+        jobs = self.jobs[queue.name]
+        return jobs.pop() if self.goes_before is None else jobs.pop_preferred(self.goes_before)
+
+    def put_back(self, queue: QueueInfo, job: JobInfo | None = None) -> None:
+        """Let a queue, and a job of it, have another turn."""
+        if job is not None:
+            self.jobs[queue.name].push(job)
+        self.queues.push(queue)
 
     def _take_turns(self, session: Session) -> None:
         """Order queues by how often they had a turn, jobs by how many their namespace has before, and then by age."""

@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Any, ClassVar, Final
 
-from actions.placement import Attempt, place
+from actions.attempt import Attempt
+from actions.placement import place
 from actions.reserve import shown, words
 from actions.reserve.book import Book, DurationSettings, Reservation
 from actions.reserve.long_waiting import LongWaitingJobs

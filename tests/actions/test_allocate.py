@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from actions.placement import Attempt, can_still_start
+from actions.attempt import Attempt
+from actions.placement import can_still_start
 from actions.retry import FailedRoles, Retry
 from tests.actions.rigs import (
     GANG,
