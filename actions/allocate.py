@@ -18,15 +18,15 @@ Beside it: ``retry`` (jobs that failed and wait for a change), ``held_up`` (what
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from actions.attempt import Attempt, Place
 from actions.gang_search.searches import ARGUMENTS as OF_SEARCHES
 from actions.gang_search.searches import Searches
-from actions.held_up import look_ahead
+from actions.held_up import look_ahead, report_gang
 from actions.of_volcano import PREDICATE_ERROR_CACHE
-from actions.placement import place, tasks_of
+from actions.placement import tasks_of
 from actions.repair.placing import beside_kept_room
 from actions.repair.rooms import DEFAULT_TIMEOUT, REPAIR_TIMEOUT, LostRooms
 from actions.retry import Retry
@@ -72,20 +72,16 @@ class AllocateAction:
         if not session.configuration.has_enqueue:
             promote_all(session)
         searches = Searches(session, self._arguments)
-        attempts = _attempts(session, searches)
+        attempts = _attempts(session, [*Retry.of(session).jobs_to_try(session), *searches.take_put_off()])
         if not attempts:
             return
-        searches.namespaces = lambda: {attempt.job.namespace for attempt in attempts.values()}
+        searches.jobs = [attempt.job for attempt in attempts.values()]
         lost = LostRooms.of(session)
-        try:
-            with beside_kept_room(lost, place) as place_job:
-                allocation = _Allocation(session, attempts, place_job, lost)
-                allocation.take_turns()
-                for job in searches.in_turns():
-                    tasks = last_first(session, tasks_of(job))
-                    allocation.try_again(Attempt(job, tasks, Retry.of(session), searches=searches))
-        finally:
-            searches.namespaces = tuple  # attempts know the searches: no circle is left
+        with beside_kept_room(lost, searches.place) as place:
+            allocation = _Allocation(session, attempts, place, lost)
+            allocation.take_turns()
+            for job in searches.in_turns():
+                allocation.try_again(Attempt(job, last_first(session, tasks_of(job))))
         searches.end()
 
 
@@ -149,32 +145,31 @@ class _Allocation:
     def _go_on(self, queue: QueueInfo, attempt: Attempt) -> bool:
         """Place what makes the job ready, and commit it. Return whether there is more to place."""
         session, job = self._session, attempt.job
-        attempt.moved = False
         statement = self._place(session, queue, attempt)
         if statement is not None:
             session.clear_refusal(job)
             statement.commit(job)
+            if attempt.tasks and attempt.has_room:
+                return True
+        else:
+            report_gang(session, attempt)
         if statement is None or not attempt.tasks:
             look_ahead(session, queue, job)
-        nothing_stands = not attempt.held if statement is None else not attempt.moved
-        if nothing_stands and not _helped_by_placements(job):
-            attempt.retry.leave_waiting(session, job, placed=len(job.placed_in_last_try) if statement is None else 0)
+        if not attempt.has_room and not _helped_by_placements(job):
+            placed = len(job.placed_in_last_try) if statement is None else 0
+            Retry.of(session).leave_waiting(session, job, placed=placed)
         return statement is not None and bool(attempt.tasks)
 
 
-def _attempts(session: Session, searches: Searches) -> dict[str, Attempt]:
-    """Return the jobs with tasks to place, without those that failed and that no change could have helped since."""
+def _attempts(session: Session, jobs: Iterable[JobInfo]) -> dict[str, Attempt]:
+    """Return by key those of the jobs that have tasks to place, and those that were promised room: it may be free."""
     attempts: dict[str, Attempt] = {}
-    retry = Retry.of(session)
-    retry.begin()
     promised = session.nominations.by_job(lambda task: not (task.best_effort or task.backing_off))
-    jobs = [*retry.jobs_to_try(session), *searches.take_put_off()]
     for job in considered(session, jobs, promised):
-        tasks = tasks_of(job)
-        tasks += promised.get(job, ())
+        tasks = [*tasks_of(job), *promised.get(job, ())]
         with session.about(job):
             if tasks:
-                attempts[job.key] = Attempt(job, last_first(session, tasks), retry, searches=searches)
+                attempts[job.key] = Attempt(job, last_first(session, tasks))
     session.stats.job_attempts += len(attempts)
     return attempts
 

@@ -2,39 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from actions.gang_search.searches import Searches
-from actions.retry import FailedRoles, Retry
+from actions.turns import is_busy
 from volsched.framework.session import Session
 from volsched.framework.statement import Statement
 from volsched.model.job import JobInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo
+from volsched.model.verdict import ConditionReason, Scope, Step, Verdict
 
 
 @dataclass(slots=True)
 class Attempt:
-    """What an action knows of one job: the tasks that are left, last first, and what was tried in vain."""
+    """The tasks of a job that are left to place, last first, and what was tried in vain."""
 
     job: JobInfo
     tasks: list[TaskInfo]
-    retry: Retry
-    failed_roles: FailedRoles = field(default_factory=FailedRoles)
-    moved: bool = False
-    """Whether anything of the job found a place in this turn."""
-    held: bool = False
-    """Whether the job keeps room in this session without being committed."""
-    given_up: bool = False
-    """Whether the gang cannot start with what is left to try."""
+    failed_roles: dict[str, ConditionReason] = field(default_factory=dict)
+    """The roles that no node takes, with what they wait for."""
+    has_room: bool = False
+    """Whether anything of the job was placed in this turn, or keeps room until the session ends."""
+    needed: TaskInfo | None = None
+    """A task that no node takes and without which the gang cannot start."""
+    placed: Sequence[TaskInfo] = ()
+    """If the gang cannot start: the tasks that had a node."""
+    found_room: Collection[str] = ()
+    """The uids of these tasks, and of tasks that would have room later."""
     ended: str = ""
     """Why the search for a placement of the whole gang ended before it was through."""
-    failed: TaskInfo | None = None
-    """The task that was tried last and that no node takes."""
-    searches: Searches | None = None
-    """The searches of the session for a placement of a whole gang; none are made without."""
+
+    def role_refusal(self, task: TaskInfo) -> Verdict | None:
+        """Return why a task is not tried: no node takes another one of its role. Idle members are tried."""
+        role = task.spec.role
+        if not role or role not in self.failed_roles or not is_busy(task):
+            return None
+        message = f'no node takes a task of role "{role}" of PodGroup "{self.job.key}"'
+        shown_as = self.failed_roles[role]
+        return Verdict(Step.PREDICATE, "predicates", Scope.JOB, "FailedScheduling", message, shown_as=shown_as)
+
+    def fail(self, task: TaskInfo) -> None:
+        """Note that no node takes a task, nor others of its role."""
+        self.failed_roles[task.spec.role] = waits_for(task)
+        if not self.can_still_start():
+            self.needed = task
+
+    def can_still_start(self) -> bool:
+        """True if the gang can become ready although some role failed on all nodes (Volcano's rule).
+
+        Idle members of such a role are still tried (*ours*: Volcano leaves them to backfill).
+        """
+        job, failed = self.job, self.failed_roles
+        if job.spec.min_available == len(job.tasks):
+            return False
+        idle = Counter(task.spec.role for task in self.tasks if not is_busy(task) and task.spec.role in failed)
+        if job.spec.min_roles and not job.judges_roles:
+            left = sum(1 for task in job.waiting.values() if task.spec.role not in failed)
+            return job.ready_count + left + idle.total() >= job.spec.min_available
+        least = ((role, job.spec.min_roles.get(role, 0)) for role in failed)
+        return all(not number or job.ready_in_role(role) + idle[role] >= number for role, number in least)
+
+
+def waits_for(task: TaskInfo) -> ConditionReason:
+    """Return what a pod that was refused waits for."""
+    return task.refusal.condition_reason if task.refusal is not None else ConditionReason.UNSCHEDULABLE
 
 
 Place: TypeAlias = Callable[[Session, QueueInfo, Attempt], Statement | None]

@@ -45,8 +45,7 @@ class BackfillAction:
         if task.spec.admission_gate:
             session.lift_gate(task)
             return
-        session.nominations.release(task)
-        refusal = session.pre_refusal(task)
+        refusal = session.before_nodes(task)
         if refusal is None:
             room = choose(session, task)
             if room is None:

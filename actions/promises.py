@@ -15,7 +15,7 @@ from volsched.framework.statement import Statement
 from volsched.model.nodes.columns import PODS
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
-from volsched.model.verdict import Verdict
+from volsched.model.verdict import Step, Verdict
 
 
 class Room(NamedTuple):
@@ -37,6 +37,18 @@ def choose(session: Session, task: TaskInfo) -> Room | None:
 def take(session: Session, statement: Statement, task: TaskInfo, room: Room) -> Verdict | None:
     """Put a task where it can go, or promise it the room; a plugin's refusal leaves no trace."""
     return statement.allocate(task, room.node) if room.is_free else promise(session, statement, task, room.node)
+
+
+def promise_later(session: Session, statement: Statement, task: TaskInfo) -> bool:
+    """Promise a task the room that a node will have once others have left. Refuse the task if no node will."""
+    node = session.later(task)
+    if node is None:
+        session.refuse_by_nodes(task, Step.PREDICATE)
+        return False
+    refusal = promise(session, statement, task, node)
+    if refusal is not None:
+        session.refuse(task, refusal)
+    return refusal is None
 
 
 def promise(session: Session, statement: Statement, task: TaskInfo, node: NodeInfo) -> Verdict | None:

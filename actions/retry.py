@@ -11,18 +11,17 @@ unschedulable                   a job that could not be placed or admitted  anot
                                                                             the job's own changes (``JobInfo.requeue``)
 unschedulable for one cause     jobs of one queue whose pods are equal      one pod of theirs, asked about in another
 (``EquivalentJobs``)            and lack the same room or quota             generation, has another answer
-refused by every node           an equal pod of the same queue              anything changes on a node; one session
 no victims were found           a job, by action                            another count of the cluster's changes
 candidate nodes (``Latest``)    a task that is like the one before          anything moves; one action
-roles that failed               a role of a gang, which no node takes       the session is over with the job
 ==============================  ==========================================  ===========================================
 
-Beside these, the framework pauses a job over which a plugin failed (``framework/boundary.py``).
+Beside these, the framework pauses a job over which a plugin failed (``framework/boundary.py``), a session remembers
+which pods all nodes refused (``Session.refusal_of_equal``), and an attempt for a job which roles failed (``attempt``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
@@ -32,7 +31,7 @@ from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo
-from volsched.model.verdict import ConditionReason, Scope, Verdict
+from volsched.model.verdict import Scope
 
 Found = TypeVar("Found")
 
@@ -90,27 +89,6 @@ def has_history(task: TaskInfo) -> bool:
     return bool(task.nominated or task.spec.admission_gate or task.ungated)
 
 
-@dataclass(slots=True)
-class FailedRoles:
-    """The roles of a gang that no node takes, with what they wait for."""
-
-    _reasons: dict[str, ConditionReason] = field(default_factory=dict)
-
-    def __contains__(self, role: str) -> bool:
-        return role in self._reasons
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._reasons)
-
-    def add(self, role: str, reason: ConditionReason) -> None:
-        """Remember that no node takes a task of a role."""
-        self._reasons[role] = reason
-
-    def reason(self, role: str) -> ConditionReason:
-        """Return what a role that failed waits for."""
-        return self._reasons[role]
-
-
 class Latest(Generic[Found]):
     """Caches one result, for equal tasks until something moves."""
 
@@ -156,14 +134,6 @@ class EquivalentJobs:
     jobs: dict[str, JobInfo] = field(default_factory=dict)
 
 
-class _Refused(NamedTuple):
-    """What a pod of a kind was told that no node takes, when the log of changed nodes was so long."""
-
-    usage: int
-    kind: Hashable
-    verdict: Verdict | None
-
-
 class Retry:
     """What the actions that place jobs remember from one session to the next.
 
@@ -173,7 +143,6 @@ class Retry:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._groups: dict[Hashable, EquivalentJobs] = {}
-        self._refused: dict[tuple[int, str], _Refused] = {}
         for job in cluster.queue_cache.waiting.values():  # of groups of another configuration
             job.leave_equivalents()
 
@@ -181,25 +150,6 @@ class Retry:
     def of(cls, session: Session) -> Retry:
         """Return what is remembered of a session's cluster."""
         return session.account("allocate.retry", cls)
-
-    def begin(self) -> None:
-        """Forget what holds in one session only."""
-        self._refused.clear()
-
-    # -- equal pods that no node takes --------------------------------------------------------------------------------
-
-    def note_refused(self, session: Session, task: TaskInfo) -> None:
-        """Remember what a task was told that no node takes, if that holds for its equals too."""
-        if session.engine.no_node_fits(task):
-            usage, kind = self._cluster.node_cache.usage_log.end, session.engine.kind(task)
-            self._refused[task.template.id, task.queue] = _Refused(usage, kind, task.refusal)
-
-    def refusal_of_equal(self, session: Session, task: TaskInfo) -> Verdict | None:
-        """What an equal pod of the same queue was told that no node takes, when none was filled or emptied since."""
-        found = self._refused.get((task.template.id, task.queue))
-        if found is None or found.usage != self._cluster.node_cache.usage_log.end or task.nominated:
-            return None
-        return found.verdict if found.kind == session.engine.kind(task) else None
 
     # -- jobs ---------------------------------------------------------------------------------------------------------
 
@@ -252,7 +202,7 @@ class Retry:
 
     def _no_room(self, session: Session, job: JobInfo, task: TaskInfo) -> NoRoom | None:
         kind = session.engine.kind(task)
-        hopeless = self.refusal_of_equal(session, task) is not None or session.engine.no_node_fits(task)
+        hopeless = session.refusal_of_equal(task) is not None or session.engine.no_node_fits(task)
         if not hopeless or not _all_of_kind(session, job, kind):
             return None
         return NoRoom(kind, session.properties_version)

@@ -14,13 +14,13 @@ from contextlib import nullcontext
 from typing import Any, ClassVar, Final
 
 from actions.attempt import Attempt
+from actions.held_up import report_gang
 from actions.placement import place
 from actions.reserve import shown, words
 from actions.reserve.book import Book, DurationSettings, Reservation
 from actions.reserve.long_waiting import LongWaitingJobs
 from actions.reserve.planning import Planner, ReservationPlan, in_use, needed
 from actions.reserve.quota import charged_beside, of_reservations, quota_lets
-from actions.retry import Retry
 from actions.turns import closed_queue, considered, last_first, settle_minimum
 from volsched.framework.config.arguments import Argument, ArgumentProblem
 from volsched.framework.native.topology import Topology
@@ -174,7 +174,6 @@ class ReserveAction:
     def execute(self, session: Session) -> None:
         """Start jobs with reservations, in their order, and keep the other reservations; then make new ones."""
         book = self._book(session)
-        Retry.of(session).begin()
         for job in book.take_left_behind():
             session.set_conditions(job, without_reservation(job))
         for reservation in list(book.kept.values()):
@@ -225,7 +224,7 @@ class ReserveAction:
             return False
         job = reservation.job
         tasks = [task for task in job.schedulable() if not task.best_effort]
-        attempt = Attempt(job, last_first(session, tasks), Retry.of(session))
+        attempt = Attempt(job, last_first(session, tasks))
         book.is_trying = True
         try:
             with session.shares_settled() if is_settled else nullcontext():
@@ -233,6 +232,7 @@ class ReserveAction:
         finally:
             book.is_trying = False
         if statement is None:
+            report_gang(session, attempt)
             return False
         session.clear_refusal(job)
         for operation in statement.operations:

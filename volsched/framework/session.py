@@ -19,7 +19,7 @@ from volsched.framework.dispatch.ruleset import Ruleset
 from volsched.framework.engine.fast import Engine
 from volsched.framework.nominations import Nominations
 from volsched.framework.outcome.events import SessionEvents
-from volsched.framework.outcome.refusals import Refusals
+from volsched.framework.outcome.refusals import Refusals, RefusedByNodes
 from volsched.framework.outcome.stats import SessionStats
 from volsched.framework.queries import SessionQueries
 from volsched.framework.registration import Accounts
@@ -109,6 +109,7 @@ class Session(SessionQueries):
         self._submit = submit
         self._statements = Statements()
         self._excluded: list[TaskInfo] = []
+        self._refused_by_nodes: dict[tuple[str, str, int], RefusedByNodes] = {}
 
     @property
     def clock(self) -> Callable[[], float]:
@@ -394,6 +395,11 @@ class Session(SessionQueries):
             self.on_placed(self, task)
         return node
 
+    def before_nodes(self, task: TaskInfo) -> Verdict | None:
+        """Give back room that a task was promised, as it is tried again. Return why no node can do, if that is known."""
+        self.nominations.release(task)
+        return self.rules.pre_refusal(task) or self.refusal_of_equal(task)
+
     def has_room(self, task: TaskInfo, node: NodeInfo) -> bool:
         """True if a node has as much free now as a task requests."""
         return node.fits_idle(self.request(task))
@@ -408,6 +414,16 @@ class Session(SessionQueries):
         message = refusals.text(len(self.cluster.rows))
         verdict = Verdict(step, refusals.plugin, Scope.NODE, FAILED_SCHEDULING, message)
         self.refusals.refuse_task(task, verdict)
+        if self.engine.no_node_fits(task):
+            known = RefusedByNodes(self.cluster.node_cache.usage_log.end, self.engine.kind(task), verdict)
+            self._refused_by_nodes[self.action, task.queue, task.template.id] = known
+
+    def refusal_of_equal(self, task: TaskInfo) -> Verdict | None:
+        """Return why all nodes refused an equal pod of the same queue in this action, if no node has changed since."""
+        known = self._refused_by_nodes.get((self.action, task.queue, task.template.id))
+        if known is None or known.usage != self.cluster.node_cache.usage_log.end or task.nominated:
+            return None
+        return known.verdict if known.kind == self.engine.kind(task) else None
 
     # -- closing ------------------------------------------------------------------------------------------------------
 
