@@ -30,7 +30,7 @@ from actions.placement import tasks_of
 from actions.repair.placing import beside_kept_room
 from actions.repair.rooms import DEFAULT_TIMEOUT, REPAIR_TIMEOUT, LostRooms
 from actions.retry import Retry
-from actions.turns import Turns, considered, last_first, promote_all
+from actions.turns import Turns, considered, promote_all
 from volsched.framework.config.arguments import Argument
 from volsched.framework.registration import Registrar
 from volsched.framework.session import Session
@@ -78,48 +78,76 @@ class AllocateAction:
         searches.jobs = [attempt.job for attempt in attempts.values()]
         lost = LostRooms.of(session)
         with beside_kept_room(lost, searches.place) as place:
-            allocation = _Allocation(session, attempts, place, lost)
-            allocation.take_turns()
-            for job in searches.in_turns():
-                allocation.try_again(Attempt(job, last_first(session, tasks_of(job))))
-        searches.end()
+            allocation = _Allocation(session, place, lost)
+            allocation.take_turns(attempts)
+            searches.end(allocation.try_again)
+
+
+def _attempts(session: Session, jobs: Iterable[JobInfo]) -> dict[str, Attempt]:
+    """Return by key those of the jobs that have tasks to place, and those that were promised room: it may be free."""
+    attempts: dict[str, Attempt] = {}
+    promised = session.nominations.by_job(lambda task: not (task.best_effort or task.backing_off))
+    for job in considered(session, jobs, promised):
+        with session.about(job):
+            if tasks := tasks_of(session, job, promised.get(job, ())):
+                attempts[job.key] = Attempt(job, tasks)
+    session.stats.job_attempts += len(attempts)
+    return attempts
 
 
 class _Allocation:
-    """The turns of one session: its jobs by key, how they are placed, and the room that gangs have lost."""
+    """The turns of one session: how jobs are placed, and the room that gangs have lost."""
 
-    def __init__(self, session: Session, attempts: Mapping[str, Attempt], place: Place, lost: LostRooms) -> None:
+    def __init__(self, session: Session, place: Place, lost: LostRooms) -> None:
         self._session = session
-        self._attempts = attempts
         self._place = place
         self._lost = lost
 
-    def take_turns(self) -> None:
+    def take_turns(self, attempts: Mapping[str, Attempt]) -> None:
         """Let queues take turns until no job is left that could go on."""
         session = self._session
-        turns = Turns.of(session, [attempt.job for attempt in self._attempts.values()])
+        turns = Turns.of(session, [attempt.job for attempt in attempts.values()])
         turns.goes_before = self._lost.precedence()
         while (queue := turns.next_queue(session)) is not None:
             overused = session.overused(queue)
             if overused is not None:
-                self._end_turns(queue, turns, overused)
+                for job in turns.rest_of(queue):
+                    with session.about(job):
+                        self._go_on_without_amounts(queue, attempts[job.key], overused)
                 continue
             job, has_more = turns.next_job(queue), False
             with session.about(job):
                 session.clear_refusal(job)
-                has_more = self._go_on(queue, self._attempts[job.key])
+                has_more = self._go_on(queue, attempts[job.key])
             turns.put_back(queue, job if has_more else None)
 
-    def _end_turns(self, queue: QueueInfo, turns: Turns, overused: Verdict) -> None:
-        """Place tasks of an overused queue that take nothing more of its share, job by job."""
-        while turns.jobs[queue.name]:
-            with self._session.about(job := turns.next_job(queue)):
-                self._go_on_without_amounts(queue, self._attempts[job.key], overused)
+    def _go_on(self, queue: QueueInfo, attempt: Attempt) -> bool:
+        """Place what makes the job ready, and commit it. Return whether there is more to place."""
+        session, job = self._session, attempt.job
+        statement = self._place(session, queue, attempt)
+        if statement is None:
+            report_gang(session, attempt)
+        else:
+            session.clear_refusal(job)
+            statement.commit(job)
+            if attempt.tasks and attempt.has_room:
+                return True
+        self._leave_rest(queue, attempt, is_ready=statement is not None)
+        return statement is not None and bool(attempt.tasks)
+
+    def _leave_rest(self, queue: QueueInfo, attempt: Attempt, *, is_ready: bool) -> None:
+        """Report what the rest of a job waits for. If nothing was placed, leave the job until something changes."""
+        session, job = self._session, attempt.job
+        if not (is_ready and attempt.tasks):
+            look_ahead(session, queue, job)
+        if not attempt.has_room and not _helped_by_placements(job):
+            placed = 0 if is_ready else len(job.placed_in_last_try)
+            Retry.of(session).leave_waiting(session, job, placed=placed)
 
     def _go_on_without_amounts(self, queue: QueueInfo, attempt: Attempt, overused: Verdict) -> None:
-        """Place promised tasks, which count already, and tasks that request no amounts; refuse the rest.
+        """Place tasks of an overused queue that take nothing more of its share; refuse the rest.
 
-        Tasks that request only devices take nothing of a share, which is in amounts.
+        Promised tasks count already, and tasks that request only devices take nothing of a share, which is in amounts.
         """
         session = self._session
         if self._lost.has_room(attempt.job):
@@ -132,46 +160,15 @@ class _Allocation:
         if is_held_up:
             session.refuse_job(attempt.job, overused)
 
-    def try_again(self, attempt: Attempt) -> None:
+    def try_again(self, job: JobInfo) -> None:
         """Place a job for which no search could be made when it had its turn."""
         session = self._session
-        queue = session.queues.get(attempt.job.queue)
+        attempt, queue = Attempt(job, tasks_of(session, job)), session.queues.get(job.queue)
         if queue is None or not attempt.tasks or session.overused(queue) is not None:
             return
-        with session.about(attempt.job):
+        with session.about(job):
             while self._go_on(queue, attempt):
                 pass
-
-    def _go_on(self, queue: QueueInfo, attempt: Attempt) -> bool:
-        """Place what makes the job ready, and commit it. Return whether there is more to place."""
-        session, job = self._session, attempt.job
-        statement = self._place(session, queue, attempt)
-        if statement is not None:
-            session.clear_refusal(job)
-            statement.commit(job)
-            if attempt.tasks and attempt.has_room:
-                return True
-        else:
-            report_gang(session, attempt)
-        if statement is None or not attempt.tasks:
-            look_ahead(session, queue, job)
-        if not attempt.has_room and not _helped_by_placements(job):
-            placed = len(job.placed_in_last_try) if statement is None else 0
-            Retry.of(session).leave_waiting(session, job, placed=placed)
-        return statement is not None and bool(attempt.tasks)
-
-
-def _attempts(session: Session, jobs: Iterable[JobInfo]) -> dict[str, Attempt]:
-    """Return by key those of the jobs that have tasks to place, and those that were promised room: it may be free."""
-    attempts: dict[str, Attempt] = {}
-    promised = session.nominations.by_job(lambda task: not (task.best_effort or task.backing_off))
-    for job in considered(session, jobs, promised):
-        tasks = [*tasks_of(job), *promised.get(job, ())]
-        with session.about(job):
-            if tasks:
-                attempts[job.key] = Attempt(job, last_first(session, tasks))
-    session.stats.job_attempts += len(attempts)
-    return attempts
 
 
 def _helped_by_placements(job: JobInfo) -> bool:

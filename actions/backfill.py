@@ -32,8 +32,8 @@ class BackfillAction:
         waiting = {job.key: tasks for job in found if (tasks := _best_effort(job, promised.get(job, ())))}
         turns = Turns.of(session, [session.jobs[key] for key in waiting])
         while (queue := turns.next_queue(session)) is not None:
-            while turns.jobs[queue.name]:
-                with session.about(job := turns.next_job(queue)):
+            for job in turns.rest_of(queue):
+                with session.about(job):
                     for task in session.in_order(waiting[job.key]):
                         self._place(session, task)
                     _report_gang_waits(session, job)

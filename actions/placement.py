@@ -6,13 +6,14 @@ node takes, it is asked whether the gang can still become ready; a role that fai
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from actions.attempt import Attempt
 from actions.domains import settle_domain
 from actions.promises import promise_later
 from actions.retry import has_history
+from actions.turns import last_first
 from volsched.framework.session import Session
 from volsched.framework.statement import Statement
 from volsched.model.job import JobInfo
@@ -21,10 +22,12 @@ from volsched.model.queues.queue import QueueInfo
 from volsched.model.status import TaskStatus
 
 
-def tasks_of(job: JobInfo) -> list[TaskInfo]:
-    """Return what is to be placed of a job: idle pods alone are left to backfill."""
-    waiting = job.schedulable()
-    return list(waiting) if job.spec.min_available > 1 else [task for task in waiting if not task.best_effort]
+def tasks_of(session: Session, job: JobInfo, promised: Iterable[TaskInfo] = ()) -> list[TaskInfo]:
+    """Return what is to be placed of a job, last first: idle pods alone are left to backfill."""
+    waiting = [*job.schedulable(), *promised]
+    if job.spec.min_available <= 1:
+        waiting = [task for task in waiting if not task.best_effort]
+    return last_first(session, waiting) if waiting else waiting
 
 
 def place(session: Session, queue: QueueInfo, attempt: Attempt) -> Statement | None:
@@ -88,12 +91,10 @@ def _place_next(session: Session, queue: QueueInfo, statement: Statement, attemp
 def _step(session: Session, attempt: Attempt, most: int) -> list[TaskInfo]:
     """Return the next task, and the equal ones after it that are placed in the same step: so many at most."""
     first = attempt.tasks[-1]
-    step = [first]
-    if most < 2 or first.spec.role in attempt.failed_roles or has_history(first):
-        return step
-    most = min(most, session.together(first))
-    template, role, pending = first.template, first.spec.role, TaskStatus.PENDING
-    for task in islice(reversed(attempt.tasks), 1, most):
+    step, template, role, pending = [first], first.template, first.spec.role, TaskStatus.PENDING
+    if most > 1:
+        most = 1 if role in attempt.failed_roles or has_history(first) else min(most, session.together(first))
+    for task in islice(reversed(attempt.tasks), 1, max(1, most)):
         if task.template is not template or task.spec.role != role or task.status is not pending:
             break
         if has_history(task):

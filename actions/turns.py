@@ -53,6 +53,11 @@ class Turns:
         jobs = self.jobs[queue.name]
         return jobs.pop() if self.goes_before is None else jobs.pop_preferred(self.goes_before)
 
+    def rest_of(self, queue: QueueInfo) -> Iterator[JobInfo]:
+        """Take out all jobs of a queue that has no turn any more, in their order."""
+        while self.jobs[queue.name]:
+            yield self.next_job(queue)
+
     def put_back(self, queue: QueueInfo, job: JobInfo | None = None) -> None:
         """Let a queue, and a job of it, have another turn."""
         if job is not None:

@@ -7,14 +7,13 @@ A gang for which nothing is left is searched for in the next session, before tho
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
 from actions.attempt import Attempt
 from actions.gang_search.outcome import Outcome
 from actions.placement import place, tasks_of
-from actions.turns import last_first
 from volsched.framework.config.arguments import Argument
 from volsched.framework.session import Session
 from volsched.framework.statement import Statement
@@ -124,7 +123,7 @@ class Searches:
         tasks = [task for task in job.schedulable() if not (task.best_effort or task.spec.admission_gate)]
         found, attempt.ended = self.find(queue, job, session.in_order(tasks), attempt.placed)
         if found is not None:
-            attempt.tasks = last_first(session, tasks_of(job))  # what is left is tried one by one again
+            attempt.tasks = tasks_of(session, job)  # what is left is tried one by one again
             attempt.failed_roles, attempt.has_room = {}, True
         return found
 
@@ -215,8 +214,8 @@ class Searches:
         self.put_off.jobs[job.key] = job
         return None, f"a placement for all of it is searched for in the next session ({STEPS_PER_SESSION})"
 
-    def in_turns(self) -> Iterator[JobInfo]:
-        """Yield the gangs that were put off, namespaces in turns, while steps are left."""
+    def end(self, try_again: Callable[[JobInfo], None]) -> None:
+        """Have gangs that were put off tried again, namespaces in turns, while steps are left. Count the others."""
         self.is_late = True
         turns = zip_longest(*by_namespace(self.put_off.jobs.values()).values())
         for job in chain.from_iterable(turns):
@@ -224,9 +223,10 @@ class Searches:
                 break
             if job is not None:
                 del self.put_off.jobs[job.key]
-                yield job
+                try_again(job)
+        self._count_put_off()
 
-    def end(self) -> None:
+    def _count_put_off(self) -> None:
         """Count what is put off to the next session, and have that come soon."""
         if self.hopeless and self.most:
             self.session.stats.gang_searches[(Outcome.IMPOSSIBLE.value,)] += self.hopeless

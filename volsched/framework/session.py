@@ -396,7 +396,7 @@ class Session(SessionQueries):
         return node
 
     def before_nodes(self, task: TaskInfo) -> Verdict | None:
-        """Give back room that a task was promised, as it is tried again. Return why no node can do, if that is known."""
+        """Give back promised room of a task, as it is tried again. Return why no node can do, if that is known."""
         self.nominations.release(task)
         return self.rules.pre_refusal(task) or self.refusal_of_equal(task)
 
