@@ -3,17 +3,19 @@
 The best job of the best queue places what makes it ready, then everything goes back in line: a gang starts whole,
 and what it wants beyond its minimum takes turns with the others, one task at a time.
 
-Four modules here have the main path; read them in this order::
+Three modules have the path of an ordinary pod; read them in this order::
 
     allocate    the turns of queues, and what becomes of a job when it had its turn
     turns       which jobs are looked at, in which order
     placement   the tasks of one job: as many as make it ready, or none
-    promises    one task: a node with room now, or one that will have room
 
 They ask the session, its rules and its engine (``volsched.framework``), and change the cluster in a statement.
 
-Beside it: ``retry`` (jobs that failed and wait for a change), ``held_up`` (what those that wait are told), ``domains``
-(racks for groups of Kubernetes), ``gang_search`` (a placement of a whole gang) and ``repair`` (room that a gang lost).
+Two packages are wrapped around ``place``, and ``placement`` knows neither: ``gang_search`` searches for a placement of
+a whole gang if tasks one by one do not make it ready, and ``repair`` keeps room for gangs that have lost pods.
+
+Off the path: ``promises`` (room that a node will have later), ``domains`` (racks for groups of Kubernetes), ``held_up``
+(what jobs that wait are told) and ``retry`` (when they are tried again).
 """
 
 from __future__ import annotations
