@@ -23,12 +23,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
-from actions.attempt import Attempt, Place
+from actions.attempt import Attempt, Place, tasks_of
 from actions.gang_search.searches import ARGUMENTS as OF_SEARCHES
 from actions.gang_search.searches import Searches
 from actions.held_up import look_ahead, report_gang
 from actions.of_volcano import PREDICATE_ERROR_CACHE
-from actions.placement import tasks_of
 from actions.repair.placing import beside_kept_room
 from actions.repair.rooms import DEFAULT_TIMEOUT, REPAIR_TIMEOUT, LostRooms
 from actions.retry import Retry

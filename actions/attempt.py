@@ -1,13 +1,12 @@
-"""What an action knows of one job while it places the tasks of the job."""
+"""What an action knows of one job while it places the tasks of the job, and which tasks these are."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from actions.turns import is_busy
 from volsched.framework.session import Session
 from volsched.framework.statement import Statement
 from volsched.model.job import JobInfo
@@ -64,6 +63,30 @@ class Attempt:
             return job.ready_count + left + idle.total() >= job.spec.min_available
         least = ((role, job.spec.min_roles.get(role, 0)) for role in failed)
         return all(not number or job.ready_in_role(role) + idle[role] >= number for role, number in least)
+
+
+def tasks_of(session: Session, job: JobInfo, promised: Iterable[TaskInfo] = ()) -> list[TaskInfo]:
+    """Return what is to be placed of a job, last first: idle pods alone are left to backfill."""
+    waiting = [*job.schedulable(), *promised]
+    if job.spec.min_available <= 1:
+        waiting = [task for task in waiting if not task.best_effort]
+    return last_first(session, waiting) if waiting else waiting
+
+
+def last_first(session: Session, tasks: Iterable[TaskInfo]) -> list[TaskInfo]:
+    """Return tasks of one job, those last that are tried first: idle members come after all others.
+
+    They fit wherever there is a slot, and what they could take from others of their gang is that slot.
+    """
+    ordered = session.in_order(tasks)[::-1]
+    if len({task.template.id for task in ordered}) > 1:
+        ordered.sort(key=is_busy)
+    return ordered
+
+
+def is_busy(task: TaskInfo) -> bool:
+    """True if a task asks for anything beside a pod slot. One that does not is idle."""
+    return not task.template.best_effort
 
 
 def waits_for(task: TaskInfo) -> ConditionReason:

@@ -6,28 +6,18 @@ node takes, it is asked whether the gang can still become ready; a role that fai
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import islice
 
 from actions.attempt import Attempt
 from actions.domains import settle_domain
 from actions.promises import promise_later
 from actions.retry import has_history
-from actions.turns import last_first
 from volsched.framework.session import Session
 from volsched.framework.statement import Statement
-from volsched.model.job import JobInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo
 from volsched.model.status import TaskStatus
-
-
-def tasks_of(session: Session, job: JobInfo, promised: Iterable[TaskInfo] = ()) -> list[TaskInfo]:
-    """Return what is to be placed of a job, last first: idle pods alone are left to backfill."""
-    waiting = [*job.schedulable(), *promised]
-    if job.spec.min_available <= 1:
-        waiting = [task for task in waiting if not task.best_effort]
-    return last_first(session, waiting) if waiting else waiting
 
 
 def place(session: Session, queue: QueueInfo, attempt: Attempt) -> Statement | None:

@@ -13,7 +13,6 @@ from volsched.framework.dispatch.ordering import Heap
 from volsched.framework.native.gangs import is_incomplete, least_of
 from volsched.framework.session import Session
 from volsched.model.job import PENDING, JobInfo
-from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo
 from volsched.model.verdict import ConditionReason, Scope, Step, Verdict
 
@@ -81,22 +80,6 @@ class Turns:
         self.in_turns = True
         self.queues = self.queues.by(queue_key)
         self.jobs = {name: jobs.by(job_key) for name, jobs in self.jobs.items()}
-
-
-def last_first(session: Session, tasks: Iterable[TaskInfo]) -> list[TaskInfo]:
-    """Return tasks of one job, those last that are tried first: idle members come after all others.
-
-    They fit wherever there is a slot, and what they could take from others of their gang is that slot.
-    """
-    ordered = session.in_order(tasks)[::-1]
-    if len({task.template.id for task in ordered}) > 1:
-        ordered.sort(key=is_busy)
-    return ordered
-
-
-def is_busy(task: TaskInfo) -> bool:
-    """True if a task asks for anything beside a pod slot. One that does not is idle."""
-    return not task.template.best_effort
 
 
 def considered(session: Session, jobs: Iterable[JobInfo], also: Iterable[JobInfo] = ()) -> Iterator[JobInfo]:

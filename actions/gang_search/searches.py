@@ -11,9 +11,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
-from actions.attempt import Attempt
+from actions.attempt import Attempt, tasks_of
 from actions.gang_search.outcome import Outcome
-from actions.placement import place, tasks_of
+from actions.placement import place
 from volsched.framework.config.arguments import Argument
 from volsched.framework.session import Session
 from volsched.framework.statement import Statement

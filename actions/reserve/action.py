@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Any, ClassVar, Final
 
-from actions.attempt import Attempt
+from actions.attempt import Attempt, last_first
 from actions.held_up import report_gang
 from actions.placement import place
 from actions.reserve import shown, words
@@ -21,7 +21,7 @@ from actions.reserve.book import Book, DurationSettings, Reservation
 from actions.reserve.long_waiting import LongWaitingJobs
 from actions.reserve.planning import Planner, ReservationPlan, in_use, needed
 from actions.reserve.quota import charged_beside, of_reservations, quota_lets
-from actions.turns import closed_queue, considered, last_first, settle_minimum
+from actions.turns import closed_queue, considered, settle_minimum
 from volsched.framework.config.arguments import Argument, ArgumentProblem
 from volsched.framework.native.topology import Topology
 from volsched.framework.registration import Registrar
