@@ -79,8 +79,8 @@ class AllocateAction:
         searches.jobs = [attempt.job for attempt in attempts.values()]
         lost = LostRooms.of(session)
         with beside_kept_room(lost, searches.place) as place:
-            allocation = _Allocation(session, place, lost)
-            allocation.take_turns(attempts)
+            allocation = _Allocation(session, attempts, place, lost)
+            allocation.take_turns()
             searches.end(allocation.try_again)
 
 
@@ -97,29 +97,28 @@ def _attempts(session: Session, jobs: Iterable[JobInfo]) -> dict[str, Attempt]:
 
 
 class _Allocation:
-    """The turns of one session: how jobs are placed, and the room that gangs have lost."""
+    """The turns of one session: its jobs by key, how they are placed, and the room that gangs have lost."""
 
-    def __init__(self, session: Session, place: Place, lost: LostRooms) -> None:
+    def __init__(self, session: Session, attempts: Mapping[str, Attempt], place: Place, lost: LostRooms) -> None:
         self._session = session
+        self._attempts = attempts
         self._place = place
         self._lost = lost
 
-    def take_turns(self, attempts: Mapping[str, Attempt]) -> None:
+    def take_turns(self) -> None:
         """Let queues take turns until no job is left that could go on."""
         session = self._session
-        turns = Turns.of(session, [attempt.job for attempt in attempts.values()])
+        turns = Turns.of(session, [attempt.job for attempt in self._attempts.values()])
         turns.goes_before = self._lost.precedence()
         while (queue := turns.next_queue(session)) is not None:
             overused = session.overused(queue)
             if overused is not None:
-                for job in turns.rest_of(queue):
-                    with session.about(job):
-                        self._go_on_without_amounts(queue, attempts[job.key], overused)
+                self._end_turns(queue, turns, overused)
                 continue
             job, has_more = turns.next_job(queue), False
             with session.about(job):
                 session.clear_refusal(job)
-                has_more = self._go_on(queue, attempts[job.key])
+                has_more = self._go_on(queue, self._attempts[job.key])
             turns.put_back(queue, job if has_more else None)
 
     def _go_on(self, queue: QueueInfo, attempt: Attempt) -> bool:
@@ -144,6 +143,12 @@ class _Allocation:
         if not attempt.has_room and not _helped_by_placements(job):
             placed = 0 if is_ready else len(job.placed_in_last_try)
             Retry.of(session).leave_waiting(session, job, placed=placed)
+
+    def _end_turns(self, queue: QueueInfo, turns: Turns, overused: Verdict) -> None:
+        """Give the jobs of an overused queue their last turn, one after the other."""
+        for job in turns.rest_of(queue):
+            with self._session.about(job):
+                self._go_on_without_amounts(queue, self._attempts[job.key], overused)
 
     def _go_on_without_amounts(self, queue: QueueInfo, attempt: Attempt, overused: Verdict) -> None:
         """Place tasks of an overused queue that take nothing more of its share; refuse the rest.
