@@ -41,19 +41,19 @@ Found = TypeVar("Found")
 
 def is_unschedulable(job: JobInfo, cluster: Cluster) -> bool:
     """True if nothing has happened that could help a job since it failed."""
-    return job.unschedulable_at == cluster.clocks.requeue_generation
+    return job.unschedulable_at == cluster.generations.requeue
 
 
 def mark_unschedulable(job: JobInfo, cluster: Cluster) -> None:
     """Leave a job alone until something has happened that could help it."""
-    job.unschedulable_at = cluster.clocks.requeue_generation
+    job.unschedulable_at = cluster.generations.requeue
 
 
 class VictimSearches:
     """The jobs for which an action searched victims in the cluster as it is now."""
 
     def __init__(self, cluster: Cluster) -> None:
-        self._clocks = cluster.clocks
+        self._generations = cluster.generations
         self._changes = -1
         self._searched: set[tuple[str, str]] = set()
 
@@ -64,14 +64,14 @@ class VictimSearches:
 
     def add(self, action: str, jobs: Iterable[JobInfo]) -> None:
         """Remember that an action searched victims for some jobs."""
-        if self._changes != self._clocks.change_generation:
-            self._changes = self._clocks.change_generation
+        if self._changes != self._generations.change:
+            self._changes = self._generations.change
             self._searched.clear()
         self._searched.update((action, job.key) for job in jobs)
 
     def has(self, action: str, job: JobInfo) -> bool:
         """Return whether an action searched victims for a job, and nothing has changed since."""
-        return self._changes == self._clocks.change_generation and (action, job.key) in self._searched
+        return self._changes == self._generations.change and (action, job.key) in self._searched
 
 
 def note_searched(session: Session, jobs: Iterable[JobInfo]) -> None:
@@ -98,7 +98,7 @@ class Latest(Generic[Found]):
 
     def once(self, alike: object, look: Callable[[], Found]) -> Found:
         """Return what a look finds. The latest find again, when the next task is like the one before."""
-        key = (alike, self._cluster.clocks.move_generation)
+        key = (alike, self._cluster.generations.move)
         if self._known is not None and self._known[0] == key:
             return self._known[1]
         found = look()
@@ -162,7 +162,7 @@ class Retry:
         if task is None or cause is None:
             return
         group = self._group(session, job, task, cause)
-        group.checked_at = self._cluster.clocks.requeue_generation
+        group.checked_at = self._cluster.generations.requeue
         group.jobs[job.key] = job
         job.unschedulable_with = group.jobs
 
@@ -173,12 +173,12 @@ class Retry:
             key = (*key[:3], job.key)
         group = self._groups.get(key)
         if group is None:
-            group = self._groups[key] = EquivalentJobs(cause, self._cluster.clocks.requeue_generation)
+            group = self._groups[key] = EquivalentJobs(cause, self._cluster.generations.requeue)
         return group
 
     def jobs_to_try(self, session: Session) -> list[JobInfo]:
         """Jobs that something may have helped since they failed."""
-        generation = self._cluster.clocks.requeue_generation
+        generation = self._cluster.generations.requeue
         outdated = [(key, group) for key, group in self._groups.items() if group.checked_at != generation]
         still_without_room: dict[Hashable, bool] = {}
         for key, group in outdated:

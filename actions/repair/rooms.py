@@ -19,9 +19,9 @@ from heapq import nlargest
 from typing import TYPE_CHECKING, Final
 
 from volsched.framework.session import Session
-from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
 from volsched.model.conditions import LOST_PODS
+from volsched.model.generations import ClusterEvent
 from volsched.model.job import UNKNOWN, JobInfo, PodGroupCondition
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.observers import Observer

@@ -181,7 +181,7 @@ class ReserveAction:
                 self._go_on(session, book, reservation)
         self._promise(session, book)
         for reservation in book.kept.values():
-            generation = session.clocks.requeue_generation
+            generation = session.generations.requeue
             reservation.job.unschedulable_at = generation
             reservation.tried_at = generation, reservation.is_settled(session.now)
 
@@ -220,7 +220,7 @@ class ReserveAction:
     def _start(self, session: Session, book: Book, reservation: Reservation) -> bool:
         """Try a job before the queues have their turns. Return True if it has what it needs."""
         is_settled = reservation.is_settled(session.now)
-        if reservation.tried_at == (session.clocks.requeue_generation, is_settled) and not reservation.stale:
+        if reservation.tried_at == (session.generations.requeue, is_settled) and not reservation.stale:
             return False
         job = reservation.job
         tasks = [task for task in job.schedulable() if not task.best_effort]

@@ -26,9 +26,9 @@ from volsched.framework.registration import Accounts
 from volsched.framework.reports import Report
 from volsched.framework.rules import Preemptive, SessionClose
 from volsched.framework.statement import Statement, Statements, bind_step
-from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
 from volsched.model.former import renamed_attributes
+from volsched.model.generations import ClusterEvent
 from volsched.model.job import INQUEUE, JobInfo, PodGroupCondition
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.plan import LiftGate, PlanStep, RecordEvent
@@ -45,6 +45,7 @@ _LOST = "an account does not follow the cluster any more"
 
 _FORMER = {
     "bounds": "boundary.bounds",
+    "clocks": "generations",
     "faults": "boundary.faults",
     "gang_searches": "stats.gang_searches",
     "gave_way": "boundary.gave_way",
