@@ -3,39 +3,39 @@
 The best job of the best queue places what makes it ready, then everything goes back in line: a gang starts whole,
 and what it wants beyond its minimum takes turns with the others, one task at a time.
 
-Four modules here have the main path; read them in this order::
+Three modules have the path of an ordinary pod; read them in this order::
 
     allocate    the turns of queues, and what becomes of a job when it had its turn
     turns       which jobs are looked at, in which order
     placement   the tasks of one job: as many as make it ready, or none
-    promises    one task: a node with room now, or one that will have room
 
 They ask the session, its rules and its engine (``volsched.framework``), and change the cluster in a statement.
 
-Beside it: ``retry`` (jobs that failed and wait for a change), ``held_up`` (what those that wait are told), ``domains``
-(racks for groups of Kubernetes), ``gang_search`` (a placement of a whole gang) and ``repair`` (room that a gang lost).
+Two packages are wrapped around ``place``, and ``placement`` knows neither: ``gang_search`` searches for a placement of
+a whole gang if tasks one by one do not make it ready, and ``repair`` keeps room for gangs that have lost pods.
+
+Off the path: ``promises`` (room that a node will have later), ``domains`` (racks for groups of Kubernetes), ``held_up``
+(what jobs that wait are told) and ``retry`` (when they are tried again).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
+from actions.attempt import Attempt, Place, tasks_of
 from actions.gang_search.searches import ARGUMENTS as OF_SEARCHES
 from actions.gang_search.searches import Searches
-from actions.held_up import look_ahead
+from actions.held_up import look_ahead, report_gang
 from actions.of_volcano import PREDICATE_ERROR_CACHE
-from actions.placement import Attempt, place, tasks_of
+from actions.repair.placing import beside_kept_room
 from actions.repair.rooms import DEFAULT_TIMEOUT, REPAIR_TIMEOUT, LostRooms
 from actions.retry import Retry
-from actions.turns import Turns, considered, last_first, promote_all
+from actions.turns import Turns, considered, promote_all
 from volsched.framework.config.arguments import Argument
-from volsched.framework.dispatch.ordering import Heap
 from volsched.framework.registration import Registrar
 from volsched.framework.session import Session
-from volsched.framework.statement import Statement
 from volsched.model.job import JobInfo
-from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo
 from volsched.model.verdict import Verdict
 
@@ -73,64 +73,90 @@ class AllocateAction:
         if not session.configuration.has_enqueue:
             promote_all(session)
         searches = Searches(session, self._arguments)
-        attempts = _attempts(session, searches)
+        attempts = _attempts(session, [*Retry.of(session).jobs_to_try(session), *searches.take_put_off()])
         if not attempts:
             return
-        searches.namespaces = lambda: {attempt.job.namespace for attempt in attempts.values()}
-        allocation = _Allocation(session, attempts, LostRooms.of(session))
-        try:
+        searches.jobs = [attempt.job for attempt in attempts.values()]
+        lost = LostRooms.of(session)
+        with beside_kept_room(lost, searches.place) as place:
+            allocation = _Allocation(session, attempts, place, lost)
             allocation.take_turns()
-            for job in searches.in_turns():
-                tasks = last_first(session, tasks_of(job))
-                allocation.try_again(Attempt(job, tasks, Retry.of(session), searches=searches))
-        finally:
-            allocation.lost.give_devices_back()
-            searches.namespaces = tuple  # attempts know the searches: no circle is left
-        searches.end()
+            searches.end(allocation.try_again)
+
+
+def _attempts(session: Session, jobs: Iterable[JobInfo]) -> dict[str, Attempt]:
+    """Return by key those of the jobs that have tasks to place, and those that were promised room: it may be free."""
+    attempts: dict[str, Attempt] = {}
+    promised = session.nominations.by_job(lambda task: not (task.best_effort or task.backing_off))
+    for job in considered(session, jobs, promised):
+        with session.about(job):
+            if tasks := tasks_of(session, job, promised.get(job, ())):
+                attempts[job.key] = Attempt(job, tasks)
+    session.stats.job_attempts += len(attempts)
+    return attempts
 
 
 class _Allocation:
-    """The turns of one session: its jobs by key, and the room that gangs have lost."""
+    """The turns of one session: its jobs by key, how they are placed, and the room that gangs have lost."""
 
-    def __init__(self, session: Session, attempts: Mapping[str, Attempt], lost: LostRooms) -> None:
+    def __init__(self, session: Session, attempts: Mapping[str, Attempt], place: Place, lost: LostRooms) -> None:
         self._session = session
         self._attempts = attempts
-        self.lost = lost
+        self._place = place
+        self._lost = lost
 
     def take_turns(self) -> None:
         """Let queues take turns until no job is left that could go on."""
         session = self._session
         turns = Turns.of(session, [attempt.job for attempt in self._attempts.values()])
-        while turns.queues:
-            queue = turns.next_queue(session)
-            jobs = turns.jobs[queue.name]
-            if not jobs:
-                continue
+        turns.goes_before = self._lost.precedence()
+        while (queue := turns.next_queue(session)) is not None:
             overused = session.overused(queue)
             if overused is not None:
-                self._end_turns(queue, jobs, overused)
+                self._end_turns(queue, turns, overused)
                 continue
-            job, has_more = self.lost.next_of(jobs), False
+            job, has_more = turns.next_job(queue), False
             with session.about(job):
                 session.clear_refusal(job)
                 has_more = self._go_on(queue, self._attempts[job.key])
-            if has_more:
-                jobs.push(job)
-            turns.queues.push(queue)
+            turns.put_back(queue, job if has_more else None)
 
-    def _end_turns(self, queue: QueueInfo, jobs: Heap[JobInfo], overused: Verdict) -> None:
-        """Place tasks of an overused queue that take nothing more of its share, job by job."""
-        while jobs:
-            with self._session.about(job := self.lost.next_of(jobs)):
+    def _go_on(self, queue: QueueInfo, attempt: Attempt) -> bool:
+        """Place what makes the job ready, and commit it. Return whether there is more to place."""
+        session, job = self._session, attempt.job
+        statement = self._place(session, queue, attempt)
+        if statement is None:
+            report_gang(session, attempt)
+        else:
+            session.clear_refusal(job)
+            statement.commit(job)
+            if attempt.tasks and attempt.has_room:
+                return True
+        self._leave_rest(queue, attempt, is_ready=statement is not None)
+        return statement is not None and bool(attempt.tasks)
+
+    def _leave_rest(self, queue: QueueInfo, attempt: Attempt, *, is_ready: bool) -> None:
+        """Report what the rest of a job waits for. If nothing was placed, leave the job until something changes."""
+        session, job = self._session, attempt.job
+        if not (is_ready and attempt.tasks):
+            look_ahead(session, queue, job)
+        if not attempt.has_room and not _helped_by_placements(job):
+            placed = 0 if is_ready else len(job.placed_in_last_try)
+            Retry.of(session).leave_waiting(session, job, placed=placed)
+
+    def _end_turns(self, queue: QueueInfo, turns: Turns, overused: Verdict) -> None:
+        """Give the jobs of an overused queue their last turn, one after the other."""
+        for job in turns.rest_of(queue):
+            with self._session.about(job):
                 self._go_on_without_amounts(queue, self._attempts[job.key], overused)
 
     def _go_on_without_amounts(self, queue: QueueInfo, attempt: Attempt, overused: Verdict) -> None:
-        """Place promised tasks, which count already, and tasks that request no amounts; refuse the rest.
+        """Place tasks of an overused queue that take nothing more of its share; refuse the rest.
 
-        Tasks that request only devices take nothing of a share, which is in amounts.
+        Promised tasks count already, and tasks that request only devices take nothing of a share, which is in amounts.
         """
         session = self._session
-        if self.lost.has_room(attempt.job):
+        if self._lost.has_room(attempt.job):
             self._go_on(queue, attempt)  # the queue held as much a moment ago
         wanted = len(attempt.tasks)
         attempt.tasks = [t for t in attempt.tasks if session.nominations.is_kept(t) or not t.template.request]
@@ -140,68 +166,15 @@ class _Allocation:
         if is_held_up:
             session.refuse_job(attempt.job, overused)
 
-    def try_again(self, attempt: Attempt) -> None:
+    def try_again(self, job: JobInfo) -> None:
         """Place a job for which no search could be made when it had its turn."""
         session = self._session
-        queue = session.queues.get(attempt.job.queue)
+        attempt, queue = Attempt(job, tasks_of(session, job)), session.queues.get(job.queue)
         if queue is None or not attempt.tasks or session.overused(queue) is not None:
             return
-        with session.about(attempt.job):
+        with session.about(job):
             while self._go_on(queue, attempt):
                 pass
-
-    def _go_on(self, queue: QueueInfo, attempt: Attempt) -> bool:
-        """Place what makes the job ready, and commit it. Return whether there is more to place."""
-        session, job = self._session, attempt.job
-        attempt.moved = False
-        statement = self._place(queue, attempt)
-        if statement is not None:
-            session.clear_refusal(job)
-            statement.commit(job)
-            if self.lost.kept:
-                self.lost.placed(job)
-        if statement is None or not attempt.tasks:
-            look_ahead(session, queue, job)
-        nothing_stands = not attempt.held if statement is None else not attempt.moved
-        if nothing_stands and not _helped_by_placements(job):
-            attempt.retry.leave_waiting(session, job, placed=len(job.placed_in_last_try) if statement is None else 0)
-        return statement is not None and bool(attempt.tasks)
-
-    def _place(self, queue: QueueInfo, attempt: Attempt) -> Statement | None:
-        """Place a job. One for which room is kept by quotas that people set: its share was settled before."""
-        if not self.lost.kept:
-            return place(self._session, queue, attempt)
-        self.lost.keep_devices_from(attempt.job)
-        if not self.lost.has_room(attempt.job):
-            return place(self._session, queue, attempt)
-        with self._session.shares_settled():
-            return place(self._session, queue, attempt)
-
-
-def _attempts(session: Session, searches: Searches) -> dict[str, Attempt]:
-    """Return the jobs with tasks to place, without those that failed and that no change could have helped since."""
-    attempts: dict[str, Attempt] = {}
-    retry = Retry.of(session)
-    retry.begin()
-    promised = _promised(session)
-    jobs = [*retry.jobs_to_try(session), *searches.take_put_off()]
-    for job in considered(session, jobs, promised):
-        tasks = tasks_of(job)
-        tasks += promised.get(job, ())
-        with session.about(job):
-            if tasks:
-                attempts[job.key] = Attempt(job, last_first(session, tasks), retry, searches=searches)
-    session.stats.job_attempts += len(attempts)
-    return attempts
-
-
-def _promised(session: Session) -> dict[JobInfo, list[TaskInfo]]:
-    """Tasks for which earlier sessions made room: they may find it free now."""
-    found: dict[JobInfo, list[TaskInfo]] = {}
-    for task in session.nominations.tasks():
-        if task.job is not None and not task.best_effort and not task.backing_off:
-            found.setdefault(task.job, []).append(task)
-    return found
 
 
 def _helped_by_placements(job: JobInfo) -> bool:

@@ -6,6 +6,7 @@ this session only, and is bound should the job become ready.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import ClassVar
 
 from actions.of_volcano import PREDICATE_ERROR_CACHE
@@ -26,27 +27,25 @@ class BackfillAction:
 
     def execute(self, session: Session) -> None:
         """Go through queues and jobs in their order."""
-        promised = _promised(session)
+        promised = session.nominations.by_job(lambda task: task.best_effort)
         found = considered(session, session.best_effort_jobs(), promised)
-        waiting = {job.key: tasks for job in found if (tasks := _best_effort(job, promised.get(job, [])))}
+        waiting = {job.key: tasks for job in found if (tasks := _best_effort(job, promised.get(job, ())))}
         turns = Turns.of(session, [session.jobs[key] for key in waiting])
-        while turns.queues:
-            queue = turns.next_queue(session)
-            while jobs := turns.jobs[queue.name]:
-                with session.about(job := jobs.pop()):
+        while (queue := turns.next_queue(session)) is not None:
+            for job in turns.rest_of(queue):
+                with session.about(job):
                     for task in session.in_order(waiting[job.key]):
                         self._place(session, task)
                     _report_gang_waits(session, job)
                 if session.is_long:
-                    turns.queues.push(queue)
+                    turns.put_back(queue)
                     break
 
     def _place(self, session: Session, task: TaskInfo) -> None:
         if task.spec.admission_gate:
             session.lift_gate(task)
             return
-        session.nominations.release(task)
-        refusal = session.pre_refusal(task)
+        refusal = session.before_nodes(task)
         if refusal is None:
             room = choose(session, task)
             if room is None:
@@ -60,16 +59,7 @@ class BackfillAction:
             session.refuse(task, refusal)
 
 
-def _promised(session: Session) -> dict[JobInfo, list[TaskInfo]]:
-    """Best-effort tasks that an earlier action promised room, by job."""
-    found: dict[JobInfo, list[TaskInfo]] = {}
-    for task in session.nominations.tasks():
-        if task.best_effort and task.job is not None:
-            found.setdefault(task.job, []).append(task)
-    return found
-
-
-def _best_effort(job: JobInfo, promised: list[TaskInfo]) -> list[TaskInfo]:
+def _best_effort(job: JobInfo, promised: Iterable[TaskInfo]) -> list[TaskInfo]:
     return [*(task for task in job.schedulable() if task.best_effort), *promised]
 
 

@@ -62,15 +62,11 @@ class EnqueueAction:
 
     def _take_turns(self, session: Session, unadmitted: list[JobInfo], later: AfterPreemption | None) -> None:
         turns = Turns.of(session, unadmitted)
-        while turns.queues:
-            queue = turns.next_queue(session)
-            jobs = turns.jobs[queue.name]
-            if not jobs:
-                continue
-            job = jobs.pop()
+        while (queue := turns.next_queue(session)) is not None:
+            job = turns.next_job(queue)
             with session.about(job):
                 self._admit(session, queue, job, later)
-            turns.queues.push(queue)
+            turns.put_back(queue)
 
     def _admit(self, session: Session, queue: QueueInfo, job: JobInfo, later: AfterPreemption | None) -> None:
         if job.is_native and not settle_minimum(session, job):

@@ -7,10 +7,11 @@ would not take it on.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
+from actions.attempt import Attempt, waits_for
 from volsched.framework.native.gangs import WAITS_FOR_GROUP
 from volsched.framework.session import Session
 from volsched.model.job import JobInfo
@@ -18,11 +19,6 @@ from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo
 from volsched.model.status import IS_READY
 from volsched.model.verdict import ConditionReason, Scope, Step, Verdict
-
-
-def waits_for(task: TaskInfo) -> ConditionReason:
-    """Return what a pod that was refused waits for."""
-    return task.refusal.condition_reason if task.refusal is not None else ConditionReason.UNSCHEDULABLE
 
 
 def also_waits(session: Session, task: TaskInfo, why: str, found: ConditionReason) -> None:
@@ -55,25 +51,9 @@ def _enough_without(job: JobInfo, kept: Sequence[TaskInfo]) -> bool:
     return job.roles_valid({task.uid for task in kept})
 
 
-def same_role(task: TaskInfo, found: ConditionReason) -> Verdict:
-    """Return why a task is not tried: no node takes another one of its role."""
-    message = f'no node takes a task of role "{task.spec.role}" of PodGroup "{task.job.key if task.job else ""}"'
-    return Verdict(Step.PREDICATE, "predicates", Scope.JOB, "FailedScheduling", message, shown_as=found)
-
-
-def report_gang(
-    session: Session,
-    job: JobInfo,
-    placed: Sequence[TaskInfo],
-    left: Sequence[TaskInfo],
-    found_room: Collection[str],
-    ended: str,
-) -> None:
-    """Members that found a place wait for their gang: report that, and for what.
-
-    ``left`` are members that were not tried, ``found_room`` has the uids of all that found a place, now or once others
-    have left, and ``ended`` states why the search for a placement of the whole gang ended before it was through.
-    """
+def report_gang(session: Session, attempt: Attempt) -> None:
+    """Report that members that found a place, or were not tried, wait for their gang, and for what it waits."""
+    job, placed, found_room = attempt.job, attempt.placed, attempt.found_room
     job.placed_in_last_try = frozenset(task.uid for task in placed)
     others = [t for t in job.waiting.values() if t.refusal is not None and t.refusal.step is not Step.GANG]
     if found_room:
@@ -81,8 +61,8 @@ def report_gang(
     held_up = what_holds_up(job)
     explained = [t for t in others if waits_for(t) is held_up] or others
     origin = min(explained, key=lambda t: t.key).refusal if explained else None
-    for task in [*placed, *left]:
-        session.refuse(task, _gang_waits(job, len(placed), origin, held_up, ended))
+    for task in [*placed, *attempt.tasks]:
+        session.refuse(task, _gang_waits(job, len(placed), origin, held_up, attempt.ended))
     if origin is not None and held_up is not ConditionReason.UNSCHEDULABLE:
         for task in others:
             also_waits(session, task, f"its gang waits for another, too: {origin.message}", held_up)

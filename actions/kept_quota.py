@@ -86,14 +86,12 @@ class KeptQuota(Generic[P]):
 
     def _is_enough(self, concerned: Sequence[P], task: TaskInfo) -> bool:
         """True if the quota is enough for a pod beside the jobs with a promise."""
-        clocks = self._session.clocks
+        generations = self._session.generations
         asked = tuple(reservation.job.key for reservation in concerned), task.template.id, task.queue
-        known = self._known.get((asked, clocks.move_generation))
+        known = self._known.get((asked, generations.move))
         if known is None:
             known = self._try(concerned, task)
-            self._known[asked, clocks.move_generation] = (
-                known  # what was tried is undone: it holds until something moves
-            )
+            self._known[asked, generations.move] = known  # what was tried is undone: it holds until something moves
         return known
 
     def _try(self, concerned: Sequence[P], task: TaskInfo) -> bool:

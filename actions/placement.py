@@ -6,107 +6,53 @@ node takes, it is asked whether the gang can still become ready; a role that fai
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from itertools import islice
 
+from actions.attempt import Attempt
 from actions.domains import settle_domain
-from actions.gang_search.searches import Searches
-from actions.held_up import report_gang, same_role, waits_for
-from actions.promises import free_nodes, later, promise
-from actions.retry import FailedRoles, Retry, has_history
-from actions.turns import is_busy, last_first
-from volsched.framework.callbacks import Headroom
+from actions.promises import promise_later
+from actions.retry import has_history
 from volsched.framework.session import Session
 from volsched.framework.statement import Statement
-from volsched.model.job import JobInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo
 from volsched.model.status import TaskStatus
-from volsched.model.verdict import Step
-
-
-@dataclass(slots=True)
-class Attempt:
-    """What an action knows of one job: the tasks that are left, last first, and what was tried in vain."""
-
-    job: JobInfo
-    tasks: list[TaskInfo]
-    retry: Retry
-    failed_roles: FailedRoles = field(default_factory=FailedRoles)
-    moved: bool = False
-    """Whether anything of the job found a place in this turn."""
-    held: bool = False
-    """Whether the job keeps room in this session without being committed."""
-    given_up: bool = False
-    """Whether the gang cannot start with what is left to try."""
-    ended: str = ""
-    """Why the search for a placement of the whole gang ended before it was through."""
-    failed: TaskInfo | None = None
-    """The task that was tried last and that no node takes."""
-    searches: Searches | None = None
-    """The searches of the session for a placement of a whole gang; none are made without."""
-
-
-def tasks_of(job: JobInfo) -> list[TaskInfo]:
-    """Return what is to be placed of a job: idle pods alone are left to backfill."""
-    waiting = job.schedulable()
-    return list(waiting) if job.spec.min_available > 1 else [task for task in waiting if not task.best_effort]
 
 
 def place(session: Session, queue: QueueInfo, attempt: Attempt) -> Statement | None:
-    """Place tasks until the job is ready. A statement to commit, or None when nothing of the job stands.
+    """Place tasks until the job is ready. Return what is to be committed, or None if the job cannot start now.
 
-    A job that can only wait for room being freed keeps that room until the session ends. Where tasks one by one do not
-    make the gang ready, a placement for all of it is searched for.
+    A job that can only wait for room being freed keeps that room until the session ends.
     """
-    job = attempt.job
+    job, has_placed = attempt.job, False
     statement = session.statement()
     if job.is_native:
         settle_domain(session, queue, job, attempt.tasks)
-    attempt.given_up = False
-    while attempt.tasks and not attempt.given_up:
+    attempt.needed = None
+    while attempt.tasks and attempt.needed is None:
         if _place_next(session, queue, statement, attempt):
-            attempt.moved = True
+            has_placed = True
             if session.is_ready(job):
                 break
-    if session.is_ready(job):
-        return statement
-    job.shortage = attempt.ended = ""
-    placed = [operation.task for operation in statement.operations if operation.kind == "allocate"]
-    found_room = {operation.task.uid for operation in statement.operations}
-    attempt.held = session.may_wait(job)
-    if attempt.held:
-        report_gang(session, job, placed, attempt.tasks, found_room, attempt.ended)
-        statement.hold()
+    if not session.is_ready(job):
+        _end_without_start(session, statement, attempt)
         return None
-    statement.discard()
-    found = _search(session, queue, attempt, placed)
-    if found is None:
-        report_gang(session, job, placed, attempt.tasks, found_room, attempt.ended)
-    return found
+    attempt.has_room = has_placed
+    return statement
 
 
-def _search(session: Session, queue: QueueInfo, attempt: Attempt, placed: Sequence[TaskInfo]) -> Statement | None:
-    """Search for a placement of the whole gang. What is left of the job is tried one by one again."""
+def _end_without_start(session: Session, statement: Statement, attempt: Attempt) -> None:
+    """Keep the room of a gang that may wait for more, or take its tasks off their nodes. Note what had room."""
     job = attempt.job
-    searches, failed = attempt.searches, attempt.failed
-    if searches is None:
-        return None
-    if not placed and failed is not None and attempt.given_up:
-        template = failed.template
-        if not (template.affinity or template.spread):  # it is needed, and has no node though no member is anywhere
-            searches.hopeless += len(job.tasks) > 1
-            return None
-    if session.nominations.held and any(session.nominations.is_kept(task) for task in job.tasks.values()):
-        return None
-    tasks = [task for task in job.schedulable() if not (task.best_effort or task.spec.admission_gate)]
-    found, attempt.ended = searches.find(queue, job, session.in_order(tasks), placed)
-    if found is not None:
-        attempt.tasks = last_first(session, tasks_of(job))
-        attempt.failed_roles, attempt.moved = FailedRoles(), True
-    return found
+    job.shortage = attempt.ended = ""
+    attempt.placed = [operation.task for operation in statement.operations if operation.kind == "allocate"]
+    attempt.found_room = {operation.task.uid for operation in statement.operations}
+    attempt.has_room = session.may_wait(job)
+    if attempt.has_room:
+        statement.hold()
+    else:
+        statement.discard()
 
 
 def _place_next(session: Session, queue: QueueInfo, statement: Statement, attempt: Attempt) -> bool:
@@ -115,94 +61,47 @@ def _place_next(session: Session, queue: QueueInfo, statement: Statement, attemp
     Return True if it found a place.
     """
     task = attempt.tasks[-1]
-    headroom = _headroom(session, queue, task)
-    if headroom.refusal is not None:
-        session.refuse(task, headroom.refusal)
+    quota = session.quota(queue, task)
+    if quota.refusal is not None:
+        session.refuse(task, quota.refusal)
     elif task.spec.admission_gate:
         session.lift_gate(task)
-    elif task.spec.role and task.spec.role in attempt.failed_roles and is_busy(task):
-        session.refuse(task, same_role(task, attempt.failed_roles.reason(task.spec.role)))
+    elif (refusal := attempt.role_refusal(task)) is not None:
+        session.refuse(task, refusal)
     else:
-        return _place_equal(session, statement, attempt, headroom.batch)
+        count = _place_on_nodes(session, statement, _step(session, attempt, quota.batch))
+        del attempt.tasks[-(count or 1) :]
+        if not count:
+            attempt.fail(task)
+        return count > 0
     attempt.tasks.pop()
     return False
 
 
-def _place_equal(session: Session, statement: Statement, attempt: Attempt, most: int) -> bool:
-    """Place the next task, and at most so many with it that are equal. Return True if it found a place."""
-    task = attempt.tasks[-1]
+def _step(session: Session, attempt: Attempt, most: int) -> list[TaskInfo]:
+    """Return the next task, and the equal ones after it that are placed in the same step: so many at most."""
+    first = attempt.tasks[-1]
+    step, template, role, pending = [first], first.template, first.spec.role, TaskStatus.PENDING
     if most > 1:
-        most = 1 if task.spec.role in attempt.failed_roles else min(most, session.together(task))
-    count = _place_on_nodes(session, statement, attempt.retry, _equal_tasks(attempt.tasks, most))
-    del attempt.tasks[-(count or 1) :]
-    if not count:
-        attempt.failed = task
-        attempt.failed_roles.add(task.spec.role, waits_for(task))
-        attempt.given_up = not can_still_start(attempt)
-    return count > 0
-
-
-def _equal_tasks(tasks: Sequence[TaskInfo], most: int) -> list[TaskInfo]:
-    """Return the next task, and those after it that differ in nothing but who they are."""
-    first = tasks[-1]
-    run = [first]
-    if most < 2 or has_history(first):
-        return run
-    template, role, pending = first.template, first.spec.role, TaskStatus.PENDING
-    for task in islice(reversed(tasks), 1, most):
+        most = 1 if role in attempt.failed_roles or has_history(first) else min(most, session.together(first))
+    for task in islice(reversed(attempt.tasks), 1, max(1, most)):
         if task.template is not template or task.spec.role != role or task.status is not pending:
             break
         if has_history(task):
             break
-        run.append(task)
-    return run
+        step.append(task)
+    return step
 
 
-def _headroom(session: Session, queue: QueueInfo, task: TaskInfo) -> Headroom:
-    """Return what the queue may take on. The room that the task itself was promised does not count against it."""
-    found = session.quota(queue, task)
-    if found.refusal is None or not session.nominations.is_kept(task):
-        return found
-    session.nominations.release(task)
-    found = session.quota(queue, task)
-    if found.refusal is not None:
-        session.nominations.give_up(task)
-    return found
-
-
-def _place_on_nodes(session: Session, statement: Statement, retry: Retry, tasks: Sequence[TaskInfo]) -> int:
-    """Put equal tasks on nodes, or promise the first one room; how many found a place."""
+def _place_on_nodes(session: Session, statement: Statement, tasks: Sequence[TaskInfo]) -> int:
+    """Put equal tasks on nodes, or promise the first one room. Return how many found a place."""
     task = tasks[0]
-    session.nominations.release(task)
-    refusal = session.pre_refusal(task) or retry.refusal_of_equal(session, task)
+    refusal = session.before_nodes(task)
     if refusal is None:
-        count, refusal = statement.place(tasks, free_nodes(session, tasks))
+        count, refusal = statement.place(tasks, session.places(tasks))
         if count:
             return count
     if refusal is None:
-        node = later(session, task)
-        if node is None:
-            session.refuse_by_nodes(task, Step.PREDICATE)
-            retry.note_refused(session, task)
-            return 0
-        refusal = promise(session, statement, task, node)
-    if refusal is not None:
-        session.refuse(task, refusal)
-        return 0
-    return 1
-
-
-def can_still_start(attempt: Attempt) -> bool:
-    """True if the gang can become ready although some role failed on all nodes (Volcano's rule).
-
-    Idle members of such a role are still tried (*ours*: Volcano leaves them to backfill).
-    """
-    job, failed = attempt.job, attempt.failed_roles
-    if job.spec.min_available == len(job.tasks):
-        return False
-    idle = Counter(task.spec.role for task in attempt.tasks if not is_busy(task) and task.spec.role in failed)
-    if job.spec.min_roles and not job.judges_roles:
-        left = sum(1 for task in job.waiting.values() if task.spec.role not in failed)
-        return job.ready_count + left + idle.total() >= job.spec.min_available
-    least = ((role, job.spec.min_roles.get(role, 0)) for role in failed)
-    return all(not number or job.ready_in_role(role) + idle[role] >= number for role, number in least)
+        return promise_later(session, statement, task)
+    session.refuse(task, refusal)
+    return 0

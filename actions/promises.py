@@ -7,7 +7,6 @@ is tried. As with kube-scheduler, only promises to tasks that matter as much sta
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from volsched.framework.nominations import by_importance, waits_for_room
@@ -16,7 +15,7 @@ from volsched.framework.statement import Statement
 from volsched.model.nodes.columns import PODS
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
-from volsched.model.verdict import Verdict
+from volsched.model.verdict import Step, Verdict
 
 
 class Room(NamedTuple):
@@ -26,35 +25,30 @@ class Room(NamedTuple):
     is_free: bool
 
 
-def free_nodes(session: Session, tasks: Sequence[TaskInfo]) -> Iterator[NodeInfo]:
-    """Nodes with room now for equal tasks: the one that the first was promised, else the best ones."""
-    task = tasks[0]
-    nominated = session.nodes.get(task.nominated) if task.nominated else None
-    if nominated is not None and session.fits_now(task, nominated):
-        return iter((nominated,))
-    return session.places(tasks)
-
-
-def later(session: Session, task: TaskInfo) -> NodeInfo | None:
-    """Return the node that will have room for a task: the one that it was promised, else the best one."""
-    nominated = session.nodes.get(task.nominated) if task.nominated else None
-    if nominated is not None and session.nominations.will_admit(task, nominated):
-        return nominated
-    return session.later(task)
-
-
 def choose(session: Session, task: TaskInfo) -> Room | None:
-    """The node that a task was promised when it has room now, else the best one that has, else the promised one."""
-    free = next(free_nodes(session, (task,)), None)
+    """Return a node with room now for a task, else one that will have room: its nominated node first, then the best."""
+    free = next(session.places((task,)), None)
     if free is not None:
         return Room(free, True)
-    node = later(session, task)
+    node = session.later(task)
     return Room(node, False) if node is not None else None
 
 
 def take(session: Session, statement: Statement, task: TaskInfo, room: Room) -> Verdict | None:
     """Put a task where it can go, or promise it the room; a plugin's refusal leaves no trace."""
     return statement.allocate(task, room.node) if room.is_free else promise(session, statement, task, room.node)
+
+
+def promise_later(session: Session, statement: Statement, task: TaskInfo) -> bool:
+    """Promise a task the room that a node will have once others have left. Refuse the task if no node will."""
+    node = session.later(task)
+    if node is None:
+        session.refuse_by_nodes(task, Step.PREDICATE)
+        return False
+    refusal = promise(session, statement, task, node)
+    if refusal is not None:
+        session.refuse(task, refusal)
+    return refusal is None
 
 
 def promise(session: Session, statement: Statement, task: TaskInfo, node: NodeInfo) -> Verdict | None:

@@ -11,18 +11,17 @@ unschedulable                   a job that could not be placed or admitted  anot
                                                                             the job's own changes (``JobInfo.requeue``)
 unschedulable for one cause     jobs of one queue whose pods are equal      one pod of theirs, asked about in another
 (``EquivalentJobs``)            and lack the same room or quota             generation, has another answer
-refused by every node           an equal pod of the same queue              anything changes on a node; one session
 no victims were found           a job, by action                            another count of the cluster's changes
 candidate nodes (``Latest``)    a task that is like the one before          anything moves; one action
-roles that failed               a role of a gang, which no node takes       the session is over with the job
 ==============================  ==========================================  ===========================================
 
-Beside these, the framework pauses a job over which a plugin failed (``framework/boundary.py``).
+Beside these, the framework pauses a job over which a plugin failed (``framework/boundary.py``), a session remembers
+which pods all nodes refused (``Session.refusal_of_equal``), and an attempt for a job which roles failed (``attempt``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
@@ -32,7 +31,7 @@ from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo
-from volsched.model.verdict import ConditionReason, Scope, Verdict
+from volsched.model.verdict import Scope
 
 Found = TypeVar("Found")
 
@@ -42,19 +41,19 @@ Found = TypeVar("Found")
 
 def is_unschedulable(job: JobInfo, cluster: Cluster) -> bool:
     """True if nothing has happened that could help a job since it failed."""
-    return job.unschedulable_at == cluster.clocks.requeue_generation
+    return job.unschedulable_at == cluster.generations.requeue
 
 
 def mark_unschedulable(job: JobInfo, cluster: Cluster) -> None:
     """Leave a job alone until something has happened that could help it."""
-    job.unschedulable_at = cluster.clocks.requeue_generation
+    job.unschedulable_at = cluster.generations.requeue
 
 
 class VictimSearches:
     """The jobs for which an action searched victims in the cluster as it is now."""
 
     def __init__(self, cluster: Cluster) -> None:
-        self._clocks = cluster.clocks
+        self._generations = cluster.generations
         self._changes = -1
         self._searched: set[tuple[str, str]] = set()
 
@@ -65,14 +64,14 @@ class VictimSearches:
 
     def add(self, action: str, jobs: Iterable[JobInfo]) -> None:
         """Remember that an action searched victims for some jobs."""
-        if self._changes != self._clocks.change_generation:
-            self._changes = self._clocks.change_generation
+        if self._changes != self._generations.change:
+            self._changes = self._generations.change
             self._searched.clear()
         self._searched.update((action, job.key) for job in jobs)
 
     def has(self, action: str, job: JobInfo) -> bool:
         """Return whether an action searched victims for a job, and nothing has changed since."""
-        return self._changes == self._clocks.change_generation and (action, job.key) in self._searched
+        return self._changes == self._generations.change and (action, job.key) in self._searched
 
 
 def note_searched(session: Session, jobs: Iterable[JobInfo]) -> None:
@@ -90,27 +89,6 @@ def has_history(task: TaskInfo) -> bool:
     return bool(task.nominated or task.spec.admission_gate or task.ungated)
 
 
-@dataclass(slots=True)
-class FailedRoles:
-    """The roles of a gang that no node takes, with what they wait for."""
-
-    _reasons: dict[str, ConditionReason] = field(default_factory=dict)
-
-    def __contains__(self, role: str) -> bool:
-        return role in self._reasons
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._reasons)
-
-    def add(self, role: str, reason: ConditionReason) -> None:
-        """Remember that no node takes a task of a role."""
-        self._reasons[role] = reason
-
-    def reason(self, role: str) -> ConditionReason:
-        """Return what a role that failed waits for."""
-        return self._reasons[role]
-
-
 class Latest(Generic[Found]):
     """Caches one result, for equal tasks until something moves."""
 
@@ -120,7 +98,7 @@ class Latest(Generic[Found]):
 
     def once(self, alike: object, look: Callable[[], Found]) -> Found:
         """Return what a look finds. The latest find again, when the next task is like the one before."""
-        key = (alike, self._cluster.clocks.move_generation)
+        key = (alike, self._cluster.generations.move)
         if self._known is not None and self._known[0] == key:
             return self._known[1]
         found = look()
@@ -156,14 +134,6 @@ class EquivalentJobs:
     jobs: dict[str, JobInfo] = field(default_factory=dict)
 
 
-class _Refused(NamedTuple):
-    """What a pod of a kind was told that no node takes, when the log of changed nodes was so long."""
-
-    usage: int
-    kind: Hashable
-    verdict: Verdict | None
-
-
 class Retry:
     """What the actions that place jobs remember from one session to the next.
 
@@ -173,7 +143,6 @@ class Retry:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._groups: dict[Hashable, EquivalentJobs] = {}
-        self._refused: dict[tuple[int, str], _Refused] = {}
         for job in cluster.queue_cache.waiting.values():  # of groups of another configuration
             job.leave_equivalents()
 
@@ -181,25 +150,6 @@ class Retry:
     def of(cls, session: Session) -> Retry:
         """Return what is remembered of a session's cluster."""
         return session.account("allocate.retry", cls)
-
-    def begin(self) -> None:
-        """Forget what holds in one session only."""
-        self._refused.clear()
-
-    # -- equal pods that no node takes --------------------------------------------------------------------------------
-
-    def note_refused(self, session: Session, task: TaskInfo) -> None:
-        """Remember what a task was told that no node takes, if that holds for its equals too."""
-        if session.engine.no_node_fits(task):
-            usage, kind = self._cluster.node_cache.usage_log.end, session.engine.kind(task)
-            self._refused[task.template.id, task.queue] = _Refused(usage, kind, task.refusal)
-
-    def refusal_of_equal(self, session: Session, task: TaskInfo) -> Verdict | None:
-        """What an equal pod of the same queue was told that no node takes, when none was filled or emptied since."""
-        found = self._refused.get((task.template.id, task.queue))
-        if found is None or found.usage != self._cluster.node_cache.usage_log.end or task.nominated:
-            return None
-        return found.verdict if found.kind == session.engine.kind(task) else None
 
     # -- jobs ---------------------------------------------------------------------------------------------------------
 
@@ -212,7 +162,7 @@ class Retry:
         if task is None or cause is None:
             return
         group = self._group(session, job, task, cause)
-        group.checked_at = self._cluster.clocks.requeue_generation
+        group.checked_at = self._cluster.generations.requeue
         group.jobs[job.key] = job
         job.unschedulable_with = group.jobs
 
@@ -223,12 +173,12 @@ class Retry:
             key = (*key[:3], job.key)
         group = self._groups.get(key)
         if group is None:
-            group = self._groups[key] = EquivalentJobs(cause, self._cluster.clocks.requeue_generation)
+            group = self._groups[key] = EquivalentJobs(cause, self._cluster.generations.requeue)
         return group
 
     def jobs_to_try(self, session: Session) -> list[JobInfo]:
         """Jobs that something may have helped since they failed."""
-        generation = self._cluster.clocks.requeue_generation
+        generation = self._cluster.generations.requeue
         outdated = [(key, group) for key, group in self._groups.items() if group.checked_at != generation]
         still_without_room: dict[Hashable, bool] = {}
         for key, group in outdated:
@@ -252,7 +202,7 @@ class Retry:
 
     def _no_room(self, session: Session, job: JobInfo, task: TaskInfo) -> NoRoom | None:
         kind = session.engine.kind(task)
-        hopeless = self.refusal_of_equal(session, task) is not None or session.engine.no_node_fits(task)
+        hopeless = session.refusal_of_equal(task) is not None or session.engine.no_node_fits(task)
         if not hopeless or not _all_of_kind(session, job, kind):
             return None
         return NoRoom(kind, session.properties_version)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +13,6 @@ from volsched.framework.dispatch.ordering import Heap
 from volsched.framework.native.gangs import is_incomplete, least_of
 from volsched.framework.session import Session
 from volsched.model.job import PENDING, JobInfo
-from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo
 from volsched.model.verdict import ConditionReason, Scope, Step, Verdict
 
@@ -29,6 +28,8 @@ class Turns:
     queues: Heap[QueueInfo]
     jobs: dict[str, Heap[JobInfo]]
     in_turns: bool = False
+    goes_before: Callable[[JobInfo, JobInfo], bool] | None = None
+    """True for a job of a queue, and the first one, if the job goes before it nevertheless. None: no job does."""
 
     @classmethod
     def of(cls, session: Session, jobs: list[JobInfo], key: JobKeyFn | None = None) -> Turns:
@@ -36,11 +37,31 @@ class Turns:
         queues, heaps = session.queues_of(jobs, key)
         return cls(queues, heaps)
 
-    def next_queue(self, session: Session) -> QueueInfo:
-        """Take out the queue whose turn it is."""
-        if session.is_long and not self.in_turns:
-            self._take_turns(session)
-        return self.queues.pop()
+    def next_queue(self, session: Session) -> QueueInfo | None:
+        """Take out the queue whose turn it is, of those that have jobs; None if there are none."""
+        while self.queues:
+            if session.is_long and not self.in_turns:
+                self._take_turns(session)
+            queue = self.queues.pop()
+            if self.jobs[queue.name]:
+                return queue
+        return None
+
+    def next_job(self, queue: QueueInfo) -> JobInfo:
+        """Take out the job of a queue whose turn it is."""
+        jobs = self.jobs[queue.name]
+        return jobs.pop() if self.goes_before is None else jobs.pop_preferred(self.goes_before)
+
+    def rest_of(self, queue: QueueInfo) -> Iterator[JobInfo]:
+        """Take out all jobs of a queue that has no turn any more, in their order."""
+        while self.jobs[queue.name]:
+            yield self.next_job(queue)
+
+    def put_back(self, queue: QueueInfo, job: JobInfo | None = None) -> None:
+        """Let a queue, and a job of it, have another turn."""
+        if job is not None:
+            self.jobs[queue.name].push(job)
+        self.queues.push(queue)
 
     def _take_turns(self, session: Session) -> None:
         """Order queues by how often they had a turn, jobs by how many their namespace has before, and then by age."""
@@ -59,22 +80,6 @@ class Turns:
         self.in_turns = True
         self.queues = self.queues.by(queue_key)
         self.jobs = {name: jobs.by(job_key) for name, jobs in self.jobs.items()}
-
-
-def last_first(session: Session, tasks: Iterable[TaskInfo]) -> list[TaskInfo]:
-    """Return tasks of one job, those last that are tried first: idle members come after all others.
-
-    They fit wherever there is a slot, and what they could take from others of their gang is that slot.
-    """
-    ordered = session.in_order(tasks)[::-1]
-    if len({task.template.id for task in ordered}) > 1:
-        ordered.sort(key=is_busy)
-    return ordered
-
-
-def is_busy(task: TaskInfo) -> bool:
-    """True if a task asks for anything beside a pod slot. One that does not is idle."""
-    return not task.template.best_effort
 
 
 def considered(session: Session, jobs: Iterable[JobInfo], also: Iterable[JobInfo] = ()) -> Iterator[JobInfo]:

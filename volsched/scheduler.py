@@ -167,9 +167,7 @@ class Scheduler:
         now = self._clock.now()
         self.mirror.tick(now)
         if self._plugins_due is not None and now >= self._plugins_due:
-            self.mirror.cluster.clocks.change_generation += (
-                1  # victims are sought again: who is protected may have changed
-            )
+            self.mirror.cluster.generations.change += 1  # victims are sought again: who is protected may have changed
         self.mirror.cluster.queue_cache.settle_queues()
         lost = self._rebuild_lost()
         if self._session is not None:

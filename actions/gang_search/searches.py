@@ -7,11 +7,13 @@ A gang for which nothing is left is searched for in the next session, before tho
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
+from actions.attempt import Attempt, tasks_of
 from actions.gang_search.outcome import Outcome
+from actions.placement import place
 from volsched.framework.config.arguments import Argument
 from volsched.framework.session import Session
 from volsched.framework.statement import Statement
@@ -83,12 +85,12 @@ def by_namespace(jobs: Iterable[JobInfo]) -> dict[str, list[JobInfo]]:
 class Searches:
     """Those of one session.
 
-    ``most`` is how many steps a search may take, ``left`` how many all together may still take. ``namespaces`` names
-    those that have gangs in the session. ``due`` are those whose gangs were put off and that had no turn since.
-    ``is_late``: what is left of the budget goes round. ``hopeless`` counts gangs with a member that no node takes.
+    ``most`` is how many steps a search may take, ``left`` how many all together may still take. ``jobs`` are those of
+    the session. ``due`` are namespaces whose gangs were put off and that had no turn since. ``is_late``: what is left
+    of the budget goes round. ``hopeless`` counts gangs with a member that no node takes.
     """
 
-    namespaces: Callable[[], Collection[str]] = tuple
+    jobs: Sequence[JobInfo] = ()
     due: Collection[str] = ()
     is_late = False
     hopeless = 0
@@ -111,6 +113,29 @@ class Searches:
         return jobs
 
     # -- one gang -----------------------------------------------------------------------------------------------------
+
+    def place(self, session: Session, queue: QueueInfo, attempt: Attempt) -> Statement | None:
+        """Place tasks one by one. If a gang cannot start so, nor wait, search for a placement of all of it."""
+        statement = place(session, queue, attempt)
+        if statement is not None or attempt.has_room or not self._may_help(attempt):
+            return statement
+        job = attempt.job
+        tasks = [task for task in job.schedulable() if not (task.best_effort or task.spec.admission_gate)]
+        found, attempt.ended = self.find(queue, job, session.in_order(tasks), attempt.placed)
+        if found is not None:
+            attempt.tasks = tasks_of(session, job)  # what is left is tried one by one again
+            attempt.failed_roles, attempt.has_room = {}, True
+        return found
+
+    def _may_help(self, attempt: Attempt) -> bool:
+        """True if a search may find what tasks one by one did not, and no member has a promise that it would take."""
+        job, needed, nominations = attempt.job, attempt.needed, self.session.nominations
+        if needed is not None and not attempt.placed:
+            template = needed.template
+            if not (template.affinity or template.spread):  # it has no node though no member is anywhere
+                self.hopeless += len(job.tasks) > 1
+                return False
+        return not (nominations.held and any(nominations.is_kept(task) for task in job.tasks.values()))
 
     def find(
         self, queue: QueueInfo, job: JobInfo, tasks: Sequence[TaskInfo], placed: Sequence[TaskInfo]
@@ -174,7 +199,7 @@ class Searches:
         if self.due and namespace not in self.due:
             return False
         if self._share < 0:
-            self._share = self.left // max(1, len(self.namespaces()))
+            self._share = self.left // max(1, len({job.namespace for job in self.jobs}))
         return self._taken.get(namespace, 0) <= self._share
 
     def _spend(self, namespace: str, steps: int) -> None:
@@ -189,8 +214,8 @@ class Searches:
         self.put_off.jobs[job.key] = job
         return None, f"a placement for all of it is searched for in the next session ({STEPS_PER_SESSION})"
 
-    def in_turns(self) -> Iterator[JobInfo]:
-        """Yield the gangs that were put off, namespaces in turns, while steps are left."""
+    def end(self, try_again: Callable[[JobInfo], None]) -> None:
+        """Have gangs that were put off tried again, namespaces in turns, while steps are left. Count the others."""
         self.is_late = True
         turns = zip_longest(*by_namespace(self.put_off.jobs.values()).values())
         for job in chain.from_iterable(turns):
@@ -198,9 +223,10 @@ class Searches:
                 break
             if job is not None:
                 del self.put_off.jobs[job.key]
-                yield job
+                try_again(job)
+        self._count_put_off()
 
-    def end(self) -> None:
+    def _count_put_off(self) -> None:
         """Count what is put off to the next session, and have that come soon."""
         if self.hopeless and self.most:
             self.session.stats.gang_searches[(Outcome.IMPOSSIBLE.value,)] += self.hopeless

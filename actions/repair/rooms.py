@@ -14,15 +14,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from heapq import nlargest
 from typing import TYPE_CHECKING, Final
 
-from volsched.framework.dispatch.ordering import Heap
 from volsched.framework.session import Session
-from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
 from volsched.model.conditions import LOST_PODS
+from volsched.model.generations import ClusterEvent
 from volsched.model.job import UNKNOWN, JobInfo, PodGroupCondition
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.observers import Observer
@@ -227,9 +226,9 @@ class LostRooms(Observer):
     def _comes_first(self, job: JobInfo) -> bool:
         return self.is_broken(job) and not self._asks_for_more(job)
 
-    def next_of(self, jobs: Heap[JobInfo]) -> JobInfo:
-        """Take out the next job of a queue: the first one, or a gang that has lost pods and goes before it."""
-        return jobs.pop_preferred(self.goes_before) if self.broken else jobs.pop()
+    def precedence(self) -> Callable[[JobInfo, JobInfo], bool] | None:
+        """Return how gangs that have lost pods go before others of their queue; None if there are none."""
+        return self.goes_before if self.broken else None
 
     def stated(self, job: JobInfo) -> tuple[PodGroupCondition, ...]:
         """Return the conditions of a gang's PodGroup, with what it lacks and what is kept for it."""

@@ -13,14 +13,15 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Any, ClassVar, Final
 
-from actions.placement import Attempt, place
+from actions.attempt import Attempt, last_first
+from actions.held_up import report_gang
+from actions.placement import place
 from actions.reserve import shown, words
 from actions.reserve.book import Book, DurationSettings, Reservation
 from actions.reserve.long_waiting import LongWaitingJobs
 from actions.reserve.planning import Planner, ReservationPlan, in_use, needed
 from actions.reserve.quota import charged_beside, of_reservations, quota_lets
-from actions.retry import Retry
-from actions.turns import closed_queue, considered, last_first, settle_minimum
+from actions.turns import closed_queue, considered, settle_minimum
 from volsched.framework.config.arguments import Argument, ArgumentProblem
 from volsched.framework.native.topology import Topology
 from volsched.framework.registration import Registrar
@@ -173,7 +174,6 @@ class ReserveAction:
     def execute(self, session: Session) -> None:
         """Start jobs with reservations, in their order, and keep the other reservations; then make new ones."""
         book = self._book(session)
-        Retry.of(session).begin()
         for job in book.take_left_behind():
             session.set_conditions(job, without_reservation(job))
         for reservation in list(book.kept.values()):
@@ -181,7 +181,7 @@ class ReserveAction:
                 self._go_on(session, book, reservation)
         self._promise(session, book)
         for reservation in book.kept.values():
-            generation = session.clocks.requeue_generation
+            generation = session.generations.requeue
             reservation.job.unschedulable_at = generation
             reservation.tried_at = generation, reservation.is_settled(session.now)
 
@@ -220,11 +220,11 @@ class ReserveAction:
     def _start(self, session: Session, book: Book, reservation: Reservation) -> bool:
         """Try a job before the queues have their turns. Return True if it has what it needs."""
         is_settled = reservation.is_settled(session.now)
-        if reservation.tried_at == (session.clocks.requeue_generation, is_settled) and not reservation.stale:
+        if reservation.tried_at == (session.generations.requeue, is_settled) and not reservation.stale:
             return False
         job = reservation.job
         tasks = [task for task in job.schedulable() if not task.best_effort]
-        attempt = Attempt(job, last_first(session, tasks), Retry.of(session))
+        attempt = Attempt(job, last_first(session, tasks))
         book.is_trying = True
         try:
             with session.shares_settled() if is_settled else nullcontext():
@@ -232,6 +232,7 @@ class ReserveAction:
         finally:
             book.is_trying = False
         if statement is None:
+            report_gang(session, attempt)
             return False
         session.clear_refusal(job)
         for operation in statement.operations:

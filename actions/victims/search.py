@@ -15,9 +15,10 @@ from itertools import islice
 
 import msgspec
 
+from actions.attempt import is_busy
 from actions.promises import promised, weaker
 from actions.retry import was_searched
-from actions.turns import considered, is_busy
+from actions.turns import considered
 from actions.victims.budgets import broken_by, by_budget, departures
 from actions.victims.candidate_nodes import CandidateNodes, Found, Where
 from actions.victims.cost import (

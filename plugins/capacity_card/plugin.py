@@ -131,7 +131,7 @@ class CapacityCardPlugin:
         """Register everything, and report what is wrong in objects."""
         above = registrar.checks_ancestors or self._arguments.checks_ancestors
         usage = registrar.account(f"{NAME}.ledger", lambda cluster: self._new_usage(cluster, above=above))
-        usage.charges.begin(registrar.cluster.clocks.template_generation)
+        usage.charges.begin(registrar.cluster.generations.template)
         demands = registrar.account(
             f"{NAME}.demands", lambda cluster: CardDemands(cluster, usage, spares_cpu=self._arguments.spares_cpu)
         )

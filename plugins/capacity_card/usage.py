@@ -83,7 +83,7 @@ class CardUsage(Observer):
         self.changed_nodes: dict[str, NodeInfo] = dict(cluster.nodes)
         self._charged_cards: dict[str, ChargedCard] = {}
         self._lost: dict[str, TaskInfo] = {}
-        self._tree = cluster.clocks.queue_tree_generation
+        self._tree = cluster.generations.queue_tree
         self._charge_all(cluster.tasks.values())
 
     # -- reading ------------------------------------------------------------------------------------------------------
@@ -229,8 +229,8 @@ class CardUsage(Observer):
             self.limits.remove(queue)
         else:
             self.limits.put(queue)
-        if self._tree != self._cluster.clocks.queue_tree_generation:
-            self._tree = self._cluster.clocks.queue_tree_generation
+        if self._tree != self._cluster.generations.queue_tree:
+            self._tree = self._cluster.generations.queue_tree
             self.held.add_up_again()
             self.placed.add_up_again()
 

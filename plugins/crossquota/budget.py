@@ -224,11 +224,11 @@ class BudgetTable:
     def refresh(self, cluster: Cluster, budgets: NodeBudgets) -> None:
         """Copy what changed. Everything when rows were numbered again."""
         nodes: Iterable[NodeInfo] = self.changed.values()
-        if self.layout != cluster.clocks.layout_generation:
+        if self.layout != cluster.generations.layout:
             shape = (self.width, len(cluster.rows))
             self.used, self.quotas = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
             self.is_gpu = np.zeros(len(cluster.rows), dtype=np.bool_)
-            self.layout = cluster.clocks.layout_generation
+            self.layout = cluster.generations.layout
             nodes = cluster.rows
         for node in nodes:
             account = budgets.of(node)

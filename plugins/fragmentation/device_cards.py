@@ -170,8 +170,8 @@ class DeviceCards:
             changed = log.since(self._position) if self._position >= 0 else None
             self._position = log.end
             self._follow({**self._pools, **dict.fromkeys(self._cluster.devices.pools)} if changed is None else changed)
-        if self._layout != self._cluster.clocks.layout_generation:
-            self._layout = self._cluster.clocks.layout_generation
+        if self._layout != self._cluster.generations.layout:
+            self._layout = self._cluster.generations.layout
             numbers = [self._state_of.get(node.name, 0) for node in self._cluster.rows]
             self.numbers = np.array(numbers, dtype=np.intp)
             self.free = np.array([free_in(self.states[number]) for number in numbers], dtype=np.int64)
@@ -225,7 +225,7 @@ class DeviceCards:
         else:
             self._state_of.pop(name, None)
         node = self._cluster.nodes.get(name)
-        if node is not None and self._layout == self._cluster.clocks.layout_generation:
+        if node is not None and self._layout == self._cluster.generations.layout:
             self.numbers[node.row], self.free[node.row] = number, free_in(state)
 
 

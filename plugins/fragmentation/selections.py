@@ -134,7 +134,7 @@ class Selections:
     def refresh(self) -> None:
         """Catch up with devices and nodes."""
         self._cards.refresh()
-        seen = (self._cards.version, self._cluster.clocks.layout_generation)
+        seen = (self._cards.version, self._cluster.generations.layout)
         if seen != self._seen:
             self._seen = seen
             self._is_postponed = False

@@ -153,8 +153,8 @@ class Stranded:
         self._demand.refresh()
         self._devices.cards.refresh()
         cluster, cache = self._cluster, self._cluster.node_cache
-        if self._changes != cluster.clocks.change_generation:
-            self._changes = cluster.clocks.change_generation
+        if self._changes != cluster.generations.change:
+            self._changes = cluster.generations.change
             self._groups = frozenset(self._waiting())
         versions = (self._demand.version, cache.properties_version, cache.usage_log.end, cluster.devices.pool_log.end)
         seen = (*versions, self._groups)

@@ -82,8 +82,8 @@ class NodeStates:
         self._trim()
         usage, cluster = self._usage, self._usage.cluster
         changed, usage.renumbered = usage.renumbered, set()
-        if self._layout != cluster.clocks.layout_generation:
-            self._layout = cluster.clocks.layout_generation
+        if self._layout != cluster.generations.layout:
+            self._layout = cluster.generations.layout
             self._numbers = np.full(len(cluster.rows), _NONE, dtype=np.int64)
             changed = set(usage.nodes)
         for name in changed:

@@ -93,10 +93,10 @@ class ImageLocality:
     def _refresh(self) -> None:
         """Drop reports of nodes that changed."""
         cluster = self._cluster
-        if self._layout == cluster.clocks.layout_generation and self._position == cluster.node_cache.properties_log.end:
+        if self._layout == cluster.generations.layout and self._position == cluster.node_cache.properties_log.end:
             return
         changed = cluster.node_cache.properties_log.since(self._position)
-        if self._layout != cluster.clocks.layout_generation or changed is None or len(self._sizes) > 4096:
+        if self._layout != cluster.generations.layout or changed is None or len(self._sizes) > 4096:
             self._sizes.clear()
             self._nodes.clear()
         else:
@@ -104,7 +104,7 @@ class ImageLocality:
                 for row in changed:
                     sizes[row] = cluster.rows[row].images.get(image, 0)
                 self._nodes[image] = int(np.count_nonzero(sizes))
-        self._position, self._layout = cluster.node_cache.properties_log.end, cluster.clocks.layout_generation
+        self._position, self._layout = cluster.node_cache.properties_log.end, cluster.generations.layout
 
 
 def rules(registrar: Registrar, weights: NodeOrderWeights) -> Iterator[Rule]:

@@ -13,7 +13,7 @@ from volsched.framework.boundary import Bounds
 from volsched.framework.callbacks import Ballot, Vote
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import JobEnqueueable, Preemptable
-from volsched.model.clocks import ClusterEvent
+from volsched.model.generations import ClusterEvent
 from volsched.model.job import JobInfo
 from volsched.testing.builders import ClusterBuilder, CycleDecision, Rig, a_cluster, put
 
@@ -208,9 +208,9 @@ def test_a_job_is_asked_about_again_when_a_pod_may_be_evicted_that_might_not(whe
     low["metadata"][where]["volcano.sh/preemptable"] = "false"
     on = rig(given, with_plugin("capacity"))
     assert phases(cycle(on))["high"] == "Pending"
-    generation = on.cluster.clocks.requeue_generation
+    generation = on.cluster.generations.requeue
     cycle(on, put(low))
-    assert on.cluster.clocks.requeue_generation == generation
+    assert on.cluster.generations.requeue == generation
 
     free = {**low, "metadata": {**low["metadata"], where: before, "resourceVersion": "2"}}
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from actions.placement import Attempt, can_still_start
-from actions.retry import FailedRoles, Retry
+from actions.attempt import Attempt
 from tests.actions.rigs import (
     GANG,
     NODES,
@@ -29,7 +28,6 @@ from tests.actions.rigs import (
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import EventHandler, Overused, SessionClose
 from volsched.mirror.settings import MirrorSettings
-from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo, JobProperties
 from volsched.model.pods.task import PodProperties, TaskInfo
 from volsched.model.pods.template import PodTemplate
@@ -338,10 +336,7 @@ def attempt(tasks: str, minimum: int, minima: Mapping[str, int], failed: str) ->
         task = TaskInfo(str(number), "default", f"t{number}", PodTemplate(0))
         task.spec, task.status = PodProperties(role=name), LETTERS[letter]
         job.add_member(task)
-    roles = FailedRoles()
-    for role in failed.split(","):
-        roles.add(role, ConditionReason.UNSCHEDULABLE)
-    return Attempt(job, [], Retry(Cluster()), roles)
+    return Attempt(job, [], dict.fromkeys(failed.split(","), ConditionReason.UNSCHEDULABLE))
 
 
 @pytest.mark.parametrize(
@@ -376,7 +371,7 @@ def attempt(tasks: str, minimum: int, minima: Mapping[str, int], failed: str) ->
 def test_rule_c_says_whether_a_gang_can_still_start(
     tasks: str, minimum: int, minima: Mapping[str, int], failed: str, goes_on: bool
 ) -> None:
-    assert can_still_start(attempt(tasks, minimum, minima, failed)) is goes_on
+    assert attempt(tasks, minimum, minima, failed).can_still_start() is goes_on
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,11 @@ def test_a_pod_that_can_go_to_many_nodes_leaves_the_only_node_of_another_one() -
     assert decision.report.gang_searches == {("found",): 1}
 
 
+def test_a_gang_is_searched_for_in_its_turn_before_later_jobs_take_its_room() -> None:
+    cluster = two_nodes().group("later", minimum=1, created="2027-01-01T00:00:00Z").pod("p", "later", cpu=2)
+    assert placed(start(cluster)) == {"free": "n2", "late": "n1"}
+
+
 def test_without_steps_nothing_is_searched_for() -> None:
     decision = start(two_nodes(), searchSteps=0)
 

@@ -165,9 +165,9 @@ def test_what_it_costs_to_keep_one_does_not_grow_with_what_happens_on_other_node
             world.node(f"o{number}", cpu=2).add(leaving(f"l{number}", f"o{number}", cpu="2"))
         on = a_rig(world, PREEMPT, engine)
         assert nominations(cycle(on)) == {"x-0": "n1"}
-        before = on.cluster.clocks.move_generation
+        before = on.cluster.generations.move
         cycle(on)
-        return on.cluster.clocks.move_generation - before
+        return on.cluster.generations.move - before
 
     assert moves(1) == moves(20) > 0
 
@@ -227,7 +227,7 @@ def test_to_let_the_stronger_go_first_helps_nobody_who_was_tried_before(engine: 
     half = cycle(on, gone(on, second[0]), *wanting("big", queue="early", cpu=100))
 
     assert half.bindings == {"x-0": "n1"}
-    assert on.cluster.jobs["default/big"].unschedulable_at == on.cluster.clocks.requeue_generation
+    assert on.cluster.jobs["default/big"].unschedulable_at == on.cluster.generations.requeue
 
 
 # -- the end of a promise ---------------------------------------------------------------------------------------------

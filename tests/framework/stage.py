@@ -133,5 +133,5 @@ def standing(cluster: Cluster) -> dict[str, Any]:
         "waiting": sorted(cluster.queue_cache.waiting),
         "unadmitted": sorted(cluster.queue_cache.unadmitted),
         "terminating": sorted(cluster.node_cache.with_terminating_pods),
-        "generation": cluster.clocks.requeue_generation,
+        "generation": cluster.generations.requeue,
     }

@@ -236,7 +236,7 @@ HONEST: dict[str, Register] = {
     ),
     "key": with_elsewhere(
         lambda r, e: r.register(
-            NodeOrder(e.fullest_other_node, key=lambda t: "all", version=lambda t: r.cluster.clocks.move_generation)
+            NodeOrder(e.fullest_other_node, key=lambda t: "all", version=lambda t: r.cluster.generations.move)
         )
     ),
     "key without a version": with_elsewhere(

@@ -18,7 +18,7 @@ from volsched.framework.engine.fast import FastEngine
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import BatchNodeOrder, NodeOrder, Predicate
 from volsched.model.changes import Deleted, Put
-from volsched.model.clocks import RowLog
+from volsched.model.generations import RowLog
 from volsched.model.nodes.columns import CPU
 from volsched.model.nodes.node import NodeAmounts, NodeInfo
 from volsched.model.pods.task import TaskInfo

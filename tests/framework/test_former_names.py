@@ -15,6 +15,7 @@ from volsched.testing.builders import a_cluster
     ("former", "now"),
     [
         ("bounds", "boundary.bounds"),
+        ("clocks", "generations"),
         ("faults", "boundary.faults"),
         ("modules", "boundary.modules"),
         ("over", "boundary.over"),

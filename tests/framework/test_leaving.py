@@ -39,7 +39,7 @@ def alone_with(others: int) -> Callable[[Session], None]:
 def test_those_who_leave_are_off_the_node_while_it_is_asked_about() -> None:
     stage = Stage(a_world())
     node, cluster = stage.node("n1"), stage.cluster
-    before, generation = standing(cluster), cluster.clocks.requeue_generation
+    before, generation = standing(cluster), cluster.generations.requeue
     assert {task.name for task in terminating_on(node)} == {"old", "older"}
 
     with all_left(cluster, node):
@@ -48,7 +48,7 @@ def test_those_who_leave_are_off_the_node_while_it_is_asked_about() -> None:
         assert faults(cluster) == []
 
     assert standing(cluster) == before
-    assert cluster.clocks.requeue_generation == generation
+    assert cluster.generations.requeue == generation
 
 
 def test_they_are_back_also_when_the_question_fails() -> None:

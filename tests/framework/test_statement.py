@@ -264,12 +264,12 @@ def test_a_promise_that_is_redeemed_takes_nothing_of_what_came_after_it_back() -
     other = stage.session.statement()
     do(other, stage, ("evict", "old-1", ""))
     other.commit()
-    generation = stage.cluster.clocks.requeue_generation
+    generation = stage.cluster.generations.requeue
 
     stage.session.nominations.release(stage.task("gang-0"))
 
     assert [stage.task(f"gang-{i}").status for i in range(2)] == [TaskStatus.PENDING, TaskStatus.PIPELINED]
-    assert stage.cluster.clocks.requeue_generation == generation, "somebody may wait for the room of old-1"
+    assert stage.cluster.generations.requeue == generation, "somebody may wait for the room of old-1"
     assert faults(stage.cluster) == []
     stage.session.close()
     assert leftovers(stage.cluster) == []

@@ -63,12 +63,12 @@ def test_a_podgroup_without_a_queue_is_in_the_default_queue() -> None:
 def test_a_podgroup_that_changes_is_worth_another_try() -> None:
     believer = Believer(group("g", minimum=3), pod("p", "g", cpu=1))
     job = believer.cluster.jobs["default/g"]
-    job.unschedulable_at = believer.cluster.clocks.requeue_generation
+    job.unschedulable_at = believer.cluster.generations.requeue
 
     believer.apply(group("g", minimum=2))
 
     assert job.spec.min_available == 2
-    assert job.unschedulable_at != believer.cluster.clocks.requeue_generation
+    assert job.unschedulable_at != believer.cluster.generations.requeue
 
 
 def test_our_own_status_coming_back_changes_nothing() -> None:
@@ -78,14 +78,14 @@ def test_our_own_status_coming_back_changes_nothing() -> None:
     job.refusal = refusal = pod_refusal(believer)
     job.conditions = (PodGroupCondition("Unschedulable", "True", "NotEnoughResources", "no"),)
     assert [step.phase for step in write(believer)] == ["Pending"]
-    job.unschedulable_at = believer.cluster.clocks.requeue_generation
-    before = believer.cluster.clocks.requeue_generation
+    job.unschedulable_at = believer.cluster.generations.requeue
+    before = believer.cluster.generations.requeue
     believer.cluster.queue_cache.dirty_jobs.clear()
 
     condition = {"type": "Unschedulable", "status": "True", "reason": "NotEnoughResources", "message": "no"}
     believer.apply(group("g", minimum=2, phase="Pending", status={"conditions": [condition]}))
 
-    assert (job.refusal, job.unschedulable_at, believer.cluster.clocks.requeue_generation) == (refusal, before, before)
+    assert (job.refusal, job.unschedulable_at, believer.cluster.generations.requeue) == (refusal, before, before)
     assert job.confirmed
     assert write(believer) == []
 
@@ -243,12 +243,12 @@ def test_a_group_that_moves_to_another_queue_takes_what_it_holds_along() -> None
         queue("a"), queue("b"), node("n1"), group("g", "a"), pod("p", "g", "n1", cpu=2), pod("w", "g", cpu=1)
     )
     job = believer.cluster.jobs["default/g"]
-    job.unschedulable_at = believer.cluster.clocks.requeue_generation
+    job.unschedulable_at = believer.cluster.generations.requeue
 
     believer.apply(group("g", "b"))
 
     assert (believer.allocated("a"), believer.allocated("b")) == (0, 2_000)
-    assert job.unschedulable_at != believer.cluster.clocks.requeue_generation
+    assert job.unschedulable_at != believer.cluster.generations.requeue
 
     believer.apply(group("g", "nowhere"))
     assert (believer.allocated("a"), believer.allocated("b")) == (0, 0)
@@ -312,13 +312,13 @@ def test_labels_of_namespaces_are_known_and_a_change_may_help() -> None:
     believer = Believer(namespace(team="red"))
     cluster = believer.cluster
     assert cluster.queue_cache.namespaces["a"] == {"team": "red"}
-    version, generation = cluster.clocks.namespace_generation, cluster.clocks.requeue_generation
+    version, generation = cluster.generations.namespace, cluster.generations.requeue
 
     believer.apply(namespace(team="red"))
-    assert (cluster.clocks.namespace_generation, cluster.clocks.requeue_generation) == (version, generation)
+    assert (cluster.generations.namespace, cluster.generations.requeue) == (version, generation)
 
     believer.apply(namespace(team="blue"))
-    assert (cluster.clocks.namespace_generation > version, cluster.clocks.requeue_generation > generation) == (
+    assert (cluster.generations.namespace > version, cluster.generations.requeue > generation) == (
         True,
         True,
     )

@@ -23,16 +23,16 @@ def rows(believer: Believer) -> list[str]:
 
 def test_nodes_are_numbered_by_their_names_however_they_come() -> None:
     believer = Believer(node("b"), node("c"))
-    layout = believer.cluster.clocks.layout_generation
+    layout = believer.cluster.generations.layout
 
     believer.apply(node("a"), node("d"))
-    assert (rows(believer), believer.cluster.clocks.layout_generation) == (["a", "b", "c", "d"], layout + 1)
+    assert (rows(believer), believer.cluster.generations.layout) == (["a", "b", "c", "d"], layout + 1)
 
     believer.apply(node("c", cpu=4))
-    assert believer.cluster.clocks.layout_generation == layout + 1, "no node came or went"
+    assert believer.cluster.generations.layout == layout + 1, "no node came or went"
 
     believer.apply(gone("Node", "b"))
-    assert (rows(believer), believer.cluster.clocks.layout_generation) == (["a", "c", "d"], layout + 2)
+    assert (rows(believer), believer.cluster.generations.layout) == (["a", "c", "d"], layout + 2)
 
 
 def test_totals_are_the_sums_over_nodes() -> None:
@@ -246,11 +246,11 @@ HELPS: dict[str, list[Change]] = {
 @pytest.mark.parametrize("what", HELPS)
 def test_what_may_help_those_who_wait_counts_as_relief(what: str) -> None:
     believer = Believer(node("n1"), queue("q"), group("g"), pod("p", "g", "n1", cpu=1))
-    generation = believer.cluster.clocks.requeue_generation
+    generation = believer.cluster.generations.requeue
 
     believer.apply(*HELPS[what])
 
-    assert believer.cluster.clocks.requeue_generation > generation
+    assert believer.cluster.generations.requeue > generation
 
 
 NO_HELP: dict[str, list[Change]] = {
@@ -265,11 +265,11 @@ NO_HELP: dict[str, list[Change]] = {
 @pytest.mark.parametrize("what", NO_HELP)
 def test_what_helps_nobody_lets_nobody_be_tried_again(what: str) -> None:
     believer = Believer(node("n1"), group("g"), pod("p", "g", "n1", cpu=1), pod("b", "g", "n1", "Pending", cpu=1))
-    generation = believer.cluster.clocks.requeue_generation
+    generation = believer.cluster.generations.requeue
 
     believer.apply(*NO_HELP[what])
 
-    assert believer.cluster.clocks.requeue_generation == generation
+    assert believer.cluster.generations.requeue == generation
 
 
 def test_an_empty_cluster_has_no_faults() -> None:
@@ -280,8 +280,8 @@ def test_an_empty_cluster_has_no_faults() -> None:
 def test_a_change_of_an_unknown_kind_of_object_is_none_of_ours() -> None:
     config: dict[str, Any] = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "d"}}
     believer = Believer()
-    generation = believer.cluster.clocks.requeue_generation
+    generation = believer.cluster.generations.requeue
 
     believer.apply(put(config), Deleted("ConfigMap", "d", "c", ""), Deleted("Whatever", "", "x", ""))
 
-    assert believer.cluster.clocks.requeue_generation == generation
+    assert believer.cluster.generations.requeue == generation

@@ -237,10 +237,10 @@ def test_a_binding_that_failed_gives_the_room_back_and_holds_the_pod_until_its_t
     believer.mirror.tick(99.9)
     assert schedulable(believer) == []
 
-    believer.cluster.jobs["default/g"].unschedulable_at = believer.cluster.clocks.requeue_generation
+    believer.cluster.jobs["default/g"].unschedulable_at = believer.cluster.generations.requeue
     believer.mirror.tick(100.0)
     assert (schedulable(believer), believer.mirror.next_retry()) == (["p"], None)
-    assert believer.cluster.jobs["default/g"].unschedulable_at != believer.cluster.clocks.requeue_generation, (
+    assert believer.cluster.jobs["default/g"].unschedulable_at != believer.cluster.generations.requeue, (
         "the job is worth another try"
     )
 
@@ -513,23 +513,23 @@ def test_a_pod_that_names_another_group_joins_it_unless_it_was_placed(on: str | 
 
 def test_labels_of_a_placed_pod_are_told_as_a_move_out_and_back() -> None:
     believer = Believer(node("n1"), pod("p", on="n1", labels={"app": "a"}, cpu=1))
-    generation = believer.cluster.clocks.requeue_generation
+    generation = believer.cluster.generations.requeue
 
     believer.apply(pod("p", on="n1", labels={"app": "b"}, cpu=1))
 
     assert (believer.task("p").spec.labels, believer.standing("p")) == ({"app": "b"}, ("RUNNING", "n1"))
-    assert believer.cluster.clocks.requeue_generation > generation, "somebody may want to be near b, or apart from a"
+    assert believer.cluster.generations.requeue > generation, "somebody may want to be near b, or apart from a"
 
 
 def test_labels_of_a_waiting_pod_make_its_job_worth_another_try() -> None:
     """Others may keep away from what it was, and not from what it is."""
     believer = Believer(group("g"), pod("p", "g", labels={"app": "a"}, cpu=1))
     job = believer.cluster.jobs["default/g"]
-    job.unschedulable_at = believer.cluster.clocks.requeue_generation
+    job.unschedulable_at = believer.cluster.generations.requeue
 
     believer.apply(pod("p", "g", labels={"app": "b"}, cpu=1))
 
-    assert job.unschedulable_at != believer.cluster.clocks.requeue_generation
+    assert job.unschedulable_at != believer.cluster.generations.requeue
 
 
 def test_gates_keep_a_pod_out_and_say_so_until_they_are_lifted() -> None:
@@ -541,12 +541,12 @@ def test_gates_keep_a_pod_out_and_say_so_until_they_are_lifted() -> None:
         "scheduling is gated by example.com/a, example.com/b",
     )
     assert schedulable(believer) == []
-    believer.cluster.jobs["default/g"].unschedulable_at = believer.cluster.clocks.requeue_generation
+    believer.cluster.jobs["default/g"].unschedulable_at = believer.cluster.generations.requeue
 
     believer.apply(pod("p", "g", cpu=1))
 
     assert (schedulable(believer), believer.task("p").refusal) == (["p"], None)
-    assert believer.cluster.jobs["default/g"].unschedulable_at != believer.cluster.clocks.requeue_generation
+    assert believer.cluster.jobs["default/g"].unschedulable_at != believer.cluster.generations.requeue
 
 
 def test_volcanos_own_gate_is_ours_to_lift() -> None:
@@ -680,12 +680,12 @@ def test_what_is_known_of_templates_ends_soon_after_their_last_pod() -> None:
 
 def test_what_is_kept_by_template_begins_anew_when_half_as_many_are_gone_as_are_left() -> None:
     believer = Believer(*(pod(f"stays-{number}", cpu=number + 1) for number in range(200)))
-    before = believer.mirror.cluster.clocks.template_generation
+    before = believer.mirror.cluster.generations.template
     odd = [pod(f"odd-{number}", cpu=1_000 + number) for number in range(150)]
 
     believer.mirror.apply(odd)
-    assert believer.mirror.cluster.clocks.template_generation == before
+    assert believer.mirror.cluster.generations.template == before
     for found in [*odd, *(pod(f"short-{number}", cpu=1) for number in range(200))]:
         believer.mirror.apply([found, gone("Pod", found.object.metadata.name)])
 
-    assert believer.mirror.cluster.clocks.template_generation > before
+    assert believer.mirror.cluster.generations.template > before

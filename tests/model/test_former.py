@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
+from volsched.model.generations import ClusterEvent
 from volsched.model.job import JobInfo, JobProperties
 from volsched.model.pods.task import PodProperties, TaskInfo
 from volsched.model.pods.template import PodTemplate
@@ -53,12 +53,13 @@ def test_what_moved_into_the_properties_can_be_read_where_it_was(
         ("cluster.devices.ledger", "cluster.devices.usage"),
         ("cluster.node_cache.facts_log", "cluster.node_cache.properties_log"),
         ("cluster.node_cache.facts_version", "cluster.node_cache.properties_version"),
-        ("cluster.clocks.changes", "cluster.clocks.change_generation"),
-        ("cluster.clocks.era", "cluster.clocks.template_generation"),
-        ("cluster.clocks.layout", "cluster.clocks.layout_generation"),
-        ("cluster.clocks.namespaces", "cluster.clocks.namespace_generation"),
-        ("cluster.clocks.queue_tree", "cluster.clocks.queue_tree_generation"),
-        ("cluster.clocks.standing", "cluster.clocks.move_generation"),
+        ("cluster.generations.changes", "cluster.generations.change"),
+        ("cluster.generations.era", "cluster.generations.template"),
+        ("cluster.generations.layout_generation", "cluster.generations.layout"),
+        ("cluster.generations.requeue_generation", "cluster.generations.requeue"),
+        ("cluster.clocks", "cluster.generations"),
+        ("cluster.generations.namespaces", "cluster.generations.namespace"),
+        ("cluster.generations.standing", "cluster.generations.move"),
     ],
 )
 def test_attributes_of_before_can_be_read_under_their_old_names(former: str, now: str) -> None:
@@ -78,12 +79,12 @@ def test_whether_a_pod_is_managed_can_be_read_under_its_old_name() -> None:
 
 def test_old_names_of_a_block_that_requeues_nothing_still_work() -> None:
     cluster = Cluster()
-    before = cluster.clocks.requeue_generation
+    before = cluster.generations.requeue
 
     with pytest.warns(DeprecationWarning, match="tentative"), cluster.tentative():  # type: ignore[attr-defined]
         cluster.wake(ClusterEvent.ROOM_FREED)
 
-    assert cluster.clocks.requeue_generation == before
+    assert cluster.generations.requeue == before
 
 
 @pytest.mark.parametrize("record", [QUEUE, JOB, TASK], ids=lambda record: type(record).__name__)

@@ -70,7 +70,7 @@ class Lab:
 
     def namespace(self, name: str, **labels: str) -> None:
         self.cluster.queue_cache.namespaces[name] = {"kubernetes.io/metadata.name": name, **labels}
-        self.cluster.clocks.namespace_generation += 1
+        self.cluster.generations.namespace += 1
 
     def pod(
         self,

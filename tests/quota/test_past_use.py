@@ -38,7 +38,7 @@ class Board:
         """Open a session, change what is held, and close it."""
         self.past.settle(now)
         self.held = {CARD: cards} if cards else {}
-        self.cluster.clocks.queue_tree_generation += 1
+        self.cluster.generations.queue_tree += 1
         self.past.settle(now)
 
     def used(self, now: float) -> float:

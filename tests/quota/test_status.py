@@ -243,12 +243,12 @@ def test_a_status_that_changed_alone_changes_nothing_for_the_scheduler() -> None
     """Or each write of ours would have everything that waits tried again."""
     rig = a_rig(a_tree(), CONFIGURATION)
     rig.cycle()
-    before = rig.cluster.clocks.requeue_generation, rig.cluster.queues["a"]
+    before = rig.cluster.generations.requeue, rig.cluster.queues["a"]
     [queue] = a_cluster().queue("a", parent="above").objects
 
     rig.mirror.apply([put({**queue, "status": {"allocated": {"cpu": "4"}}})])
 
-    assert (rig.cluster.clocks.requeue_generation, rig.cluster.queues["a"]) == before
+    assert (rig.cluster.generations.requeue, rig.cluster.queues["a"]) == before
 
 
 # --- always ---------------------------------------------------------------------------------------------------------

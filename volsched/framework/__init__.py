@@ -32,6 +32,7 @@ moved_modules(
             "framework.released_reservations": "framework.admission_reservations",
             "model.cards.offers": "model.cards.node_cards",
             "model.cards.stock": "model.cards.inventory",
+            "model.clocks": "model.generations",
             "model.native.api": "model.api.native_groups",
             "model.native.group": "model.native_group",
             "model.nodes.ledger": "model.nodes.cache",

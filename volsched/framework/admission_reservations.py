@@ -24,9 +24,9 @@ from volsched.framework.accounts.reservation_times import ReservationTimes
 from volsched.framework.reporter import about_group
 from volsched.framework.rules import Allocatable, JobEnqueueable
 from volsched.framework.session import Session
-from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
 from volsched.model.conditions import RESERVATION_RELEASED
+from volsched.model.generations import ClusterEvent
 from volsched.model.job import INQUEUE, RUNNING, JobInfo, PodGroupCondition, with_condition
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.observers import Observer

@@ -6,10 +6,12 @@ node is nominated as well, in the status of the pod, so it survives a restart. T
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from volsched.framework.statement import Statement
 from volsched.framework.terminating import all_left, terminating_on
+from volsched.model.job import JobInfo
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import TaskStatus
@@ -52,6 +54,18 @@ class Nominations:
     def tasks(self) -> list[TaskInfo]:
         """Tasks that were promised room in this session."""
         return [self._cluster.tasks[uid] for uid in self.held if uid in self._cluster.tasks]
+
+    def by_job(self, tries: Callable[[TaskInfo], bool]) -> dict[JobInfo, list[TaskInfo]]:
+        """Return the tasks that were promised room in this session and that an action ``tries`` again, by job."""
+        found: dict[JobInfo, list[TaskInfo]] = {}
+        for task in self.tasks():
+            if task.job is not None and tries(task):
+                found.setdefault(task.job, []).append(task)
+        return found
+
+    def node_of(self, task: TaskInfo) -> NodeInfo | None:
+        """Return the node that was nominated for a task, if it is still there."""
+        return self._cluster.nodes.get(task.nominated) if task.nominated else None
 
     def release(self, task: TaskInfo) -> None:
         """Take back the room of a pipelined task, so that it can be placed."""

@@ -12,8 +12,8 @@ from volsched.framework.dispatch.ordering import Heap
 from volsched.framework.dispatch.ruleset import Ruleset
 from volsched.framework.rules import Rule
 from volsched.model.budget import Budget
-from volsched.model.clocks import Clocks
 from volsched.model.cluster import Cluster
+from volsched.model.generations import Generations
 from volsched.model.job import JobInfo
 from volsched.model.nodes.columns import ResourceColumns
 from volsched.model.nodes.node import NodeInfo
@@ -56,9 +56,9 @@ class SessionQueries:
         return self.cluster.budgets
 
     @property
-    def clocks(self) -> Clocks:
+    def generations(self) -> Generations:
         """The counters of changes, to see whether anything has changed since."""
-        return self.cluster.clocks
+        return self.cluster.generations
 
     @property
     def columns(self) -> ResourceColumns:

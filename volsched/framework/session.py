@@ -19,16 +19,16 @@ from volsched.framework.dispatch.ruleset import Ruleset
 from volsched.framework.engine.fast import Engine
 from volsched.framework.nominations import Nominations
 from volsched.framework.outcome.events import SessionEvents
-from volsched.framework.outcome.refusals import Refusals
+from volsched.framework.outcome.refusals import Refusals, RefusedByNodes
 from volsched.framework.outcome.stats import SessionStats
 from volsched.framework.queries import SessionQueries
 from volsched.framework.registration import Accounts
 from volsched.framework.reports import Report
 from volsched.framework.rules import Preemptive, SessionClose
 from volsched.framework.statement import Statement, Statements, bind_step
-from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
 from volsched.model.former import renamed_attributes
+from volsched.model.generations import ClusterEvent
 from volsched.model.job import INQUEUE, JobInfo, PodGroupCondition
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.plan import LiftGate, PlanStep, RecordEvent
@@ -45,6 +45,7 @@ _LOST = "an account does not follow the cluster any more"
 
 _FORMER = {
     "bounds": "boundary.bounds",
+    "clocks": "generations",
     "faults": "boundary.faults",
     "gang_searches": "stats.gang_searches",
     "gave_way": "boundary.gave_way",
@@ -109,6 +110,7 @@ class Session(SessionQueries):
         self._submit = submit
         self._statements = Statements()
         self._excluded: list[TaskInfo] = []
+        self._refused_by_nodes: dict[tuple[str, str, int], RefusedByNodes] = {}
 
     @property
     def clock(self) -> Callable[[], float]:
@@ -129,8 +131,18 @@ class Session(SessionQueries):
     def quota(self, queue: QueueInfo, task: TaskInfo) -> Headroom:
         """Return the smallest headroom of all quotas for tasks like this one. Its ``batch`` may be placed in one step.
 
-        A refused task counts there no longer because its gate was lifted.
+        Room that the task itself was promised does not count against it. A refused task loses its promise. It also no
+        longer counts because its gate was lifted.
         """
+        found = self._smallest_headroom(queue, task)
+        if found.refusal is not None and self.nominations.is_kept(task):
+            self.nominations.release(task)
+            found = self._smallest_headroom(queue, task)
+            if found.refusal is not None:
+                self.nominations.give_up(task)
+        return found
+
+    def _smallest_headroom(self, queue: QueueInfo, task: TaskInfo) -> Headroom:
         self._exclude_ungated((task,))
         smallest, template = UNLIMITED, task.template
         for headroom, refusal, refused in self.rules.quotas:
@@ -150,7 +162,7 @@ class Session(SessionQueries):
 
     def allocatable_refusal(self, queue: QueueInfo, task: TaskInfo) -> Verdict | None:
         """Return why the queue may not take the task on."""
-        return self.quota(queue, task).refusal
+        return self._smallest_headroom(queue, task).refusal
 
     def _count_no_more(self) -> None:
         """Have refused tasks that were set aside not count again."""
@@ -358,9 +370,14 @@ class Session(SessionQueries):
         task.refusal = LIFTING
 
     def places(self, tasks: Sequence[TaskInfo]) -> Iterator[NodeInfo]:
-        """The best nodes with room now for the first of some equal tasks, and for more of them (``Engine.places``)."""
+        """Return nodes with room now for equal tasks: the one nominated for the first, else the best of the engine."""
+        task = tasks[0]
+        if task.nominated:
+            nominated = self.nominations.node_of(task)
+            if nominated is not None and self.fits_now(task, nominated):
+                return iter((nominated,))
         nodes = self.engine.places(tasks)
-        return nodes if self.on_placed is None else self._noted(tasks[0], nodes)
+        return nodes if self.on_placed is None else self._noted(task, nodes)
 
     def _noted(self, task: TaskInfo, nodes: Iterator[NodeInfo]) -> Iterator[NodeInfo]:
         for node in nodes:
@@ -370,11 +387,19 @@ class Session(SessionQueries):
             return
 
     def later(self, task: TaskInfo) -> NodeInfo | None:
-        """Return the best node that will have room for a task once others have left (``Engine.later``)."""
+        """Return a node with room once others have left: the nominated one, else the best (``Engine.later``)."""
+        nominated = self.nominations.node_of(task)
+        if nominated is not None and self.nominations.will_admit(task, nominated):
+            return nominated
         node = self.engine.later(task)
         if node is not None and self.on_placed is not None:
             self.on_placed(self, task)
         return node
+
+    def before_nodes(self, task: TaskInfo) -> Verdict | None:
+        """Give back promised room of a task, as it is tried again. Return why no node can do, if that is known."""
+        self.nominations.release(task)
+        return self.rules.pre_refusal(task) or self.refusal_of_equal(task)
 
     def has_room(self, task: TaskInfo, node: NodeInfo) -> bool:
         """True if a node has as much free now as a task requests."""
@@ -390,6 +415,16 @@ class Session(SessionQueries):
         message = refusals.text(len(self.cluster.rows))
         verdict = Verdict(step, refusals.plugin, Scope.NODE, FAILED_SCHEDULING, message)
         self.refusals.refuse_task(task, verdict)
+        if self.engine.no_node_fits(task):
+            known = RefusedByNodes(self.cluster.node_cache.usage_log.end, self.engine.kind(task), verdict)
+            self._refused_by_nodes[self.action, task.queue, task.template.id] = known
+
+    def refusal_of_equal(self, task: TaskInfo) -> Verdict | None:
+        """Return why all nodes refused an equal pod of the same queue in this action, if no node has changed since."""
+        known = self._refused_by_nodes.get((self.action, task.queue, task.template.id))
+        if known is None or known.usage != self.cluster.node_cache.usage_log.end or task.nominated:
+            return None
+        return known.verdict if known.kind == self.engine.kind(task) else None
 
     # -- closing ------------------------------------------------------------------------------------------------------
 

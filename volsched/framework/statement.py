@@ -128,7 +128,7 @@ class Statement:
         if refusal is not None:
             return Placed(0, refusal)
         cluster = session.cluster
-        generation, start = cluster.clocks.requeue_generation, len(self.operations)
+        generation, start = cluster.generations.requeue, len(self.operations)
         before = first.status, first.node
         handlers = session.rules.hearing_in_steps(first.template) if len(tasks) > 1 else ()
         equal = EqualTasks(tasks, nodes, handlers) if handlers else None
@@ -167,7 +167,7 @@ class Statement:
         if refusal is not None:
             return refusal
         cluster = self._session.cluster
-        operation = Operation("pipeline", task, task.status, task.node, cluster.clocks.requeue_generation)
+        operation = Operation("pipeline", task, task.status, task.node, cluster.generations.requeue)
         cluster.move(task, TaskStatus.PIPELINED, node)
         try:
             self._session.check_accounts()
@@ -184,9 +184,7 @@ class Statement:
     def evict(self, task: TaskInfo, reason: str) -> None:
         """Treat a task as gone from its node, to see which tasks fit then (see ``settle_evictions``)."""
         cluster = self._session.cluster
-        self.operations.append(
-            Operation("evict", task, task.status, task.node, cluster.clocks.requeue_generation, reason)
-        )
+        self.operations.append(Operation("evict", task, task.status, task.node, cluster.generations.requeue, reason))
         self._session.rules.notify_deallocated(task)
         self._session.evicted[task.uid] = task
         cluster.move(task, TaskStatus.RELEASING, None)
@@ -194,7 +192,7 @@ class Statement:
     def displace(self, task: TaskInfo) -> None:
         """Take away the room that a less important task was promised."""
         cluster = self._session.cluster
-        self.operations.append(Operation("displace", task, task.status, task.node, cluster.clocks.requeue_generation))
+        self.operations.append(Operation("displace", task, task.status, task.node, cluster.generations.requeue))
         self._session.rules.notify_deallocated(task)
         cluster.move(task, TaskStatus.PENDING, None)
 
@@ -266,7 +264,7 @@ class Statement:
                     cluster.move_quietly(task, TaskStatus.BINDING)
             elif kind == "evict":
                 steps.append(self._eviction(place))
-                cluster.clocks.change_generation += 1
+                cluster.generations.change += 1
             elif kind == "displace":
                 self._session.nominations.displace(task)
         if job is not None:

@@ -39,8 +39,8 @@ from volsched.model import api
 from volsched.model.annotations import KeptAnnotations
 from volsched.model.api import native_groups as native
 from volsched.model.changes import Change, Deleted, DroppedFields, KindServed, Put, Refused, Unreadable
-from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
+from volsched.model.generations import ClusterEvent
 from volsched.model.native_group import QUEUE_NAME
 from volsched.model.pods.task import TaskInfo
 from volsched.model.values.bounded import Size
@@ -159,7 +159,7 @@ class Mirror:
                 self._apply_batch(nodes, others)
                 nodes, others = [], []
         self._apply_batch(nodes, others)
-        self.cluster.clocks.change_generation += count
+        self.cluster.generations.change += count
         return count
 
     def _apply_batch(self, nodes: Sequence[Put], others: Iterable[Change]) -> None:

@@ -6,9 +6,9 @@ from volsched.mirror.problems import ReadingProblems
 from volsched.model import api
 from volsched.model.budget import Budget
 from volsched.model.changes import Deleted
-from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
 from volsched.model.errors import FieldError
+from volsched.model.generations import ClusterEvent
 from volsched.model.selectors import LabelSelector
 
 

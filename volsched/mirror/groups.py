@@ -16,9 +16,9 @@ from volsched.mirror.superseded_groups import SupersededGroups
 from volsched.mirror.ungrouped_pods import UngroupedPods
 from volsched.model import api, unserved
 from volsched.model.changes import Deleted, GroupWriteFailed
-from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
 from volsched.model.conditions import REMEMBERED
+from volsched.model.generations import ClusterEvent
 from volsched.model.job import LONE, GroupStatus, JobInfo, JobProperties
 from volsched.model.pods.task import TaskInfo
 

@@ -18,8 +18,8 @@ from volsched.mirror.settings import Arrival, MirrorSettings
 from volsched.mirror.templates import Templates
 from volsched.model import api
 from volsched.model.changes import Deleted
-from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
+from volsched.model.generations import ClusterEvent
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import PodProperties, TaskInfo
 from volsched.model.pods.template import PodTemplate

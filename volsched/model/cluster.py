@@ -5,7 +5,7 @@ of nodes and queues and notify the observers; so an undo is a move back. ``move_
 the same room. Changes of nodes are noted in a log of rows, so cached answers about nodes are computed again only for
 changed rows.
 
-``Cluster`` has many attributes: its parts (caches, clocks, observers) and the maps of its objects.
+``Cluster`` has many attributes: its parts (caches, generations, observers) and the maps of its objects.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from volsched.model.budget import Budget
-from volsched.model.clocks import Clocks, ClusterEvent, WithoutRequeue
 from volsched.model.dra.devices import Devices
 from volsched.model.former import renamed_attributes
+from volsched.model.generations import ClusterEvent, Generations, WithoutRequeue
 from volsched.model.job import JobInfo
 from volsched.model.nodes.cache import NodeCache
 from volsched.model.nodes.columns import ResourceColumns
@@ -40,7 +40,7 @@ Computing the answers for those that are left again costs at most twice what it 
 class Cluster:
     """Nodes, tasks, jobs, queues, storage and devices, with exact accounts.
 
-    ``clocks`` tell what changed, ``node_cache`` and ``queue_cache`` hold the accounts; ``nodes``, ``rows``, ``jobs``
+    ``generations`` count changes, ``node_cache`` and ``queue_cache`` hold the accounts; ``nodes``, ``rows``, ``jobs``
     and ``queues`` are theirs. ``nominated`` are the tasks for which room is being made on a node. ``dropped_fields``
     are those that the API server drops from all objects of a kind; a kind that is not there was not looked at.
     ``native_jobs`` are the jobs of Kubernetes' own PodGroups, and ``native_served`` is the group and
@@ -48,11 +48,11 @@ class Cluster:
     """
 
     def __init__(self) -> None:
-        self.clocks = Clocks()
+        self.generations = Generations()
         self.observers = Observers()
         self.columns = ResourceColumns(self.is_left_to_devices)
-        self.node_cache = NodeCache(self.columns, self.clocks, self.observers, self._give_columns)
-        self.queue_cache = QueueCache(self.clocks, self.observers)
+        self.node_cache = NodeCache(self.columns, self.generations, self.observers, self._give_columns)
+        self.queue_cache = QueueCache(self.generations, self.observers)
         self.nodes = self.node_cache.nodes
         self.rows = self.node_cache.rows
         self.jobs = self.queue_cache.jobs
@@ -82,11 +82,11 @@ class Cluster:
 
     def wake(self, event: ClusterEvent) -> None:
         """Requeue all jobs that could not be placed, since something changed that could let them in."""
-        self.clocks.wake(event)
+        self.generations.wake(event)
 
     def without_requeue(self, since: int | None = None) -> WithoutRequeue:
         """Requeue no job by changes inside the block; with ``since``, nor by those since that generation."""
-        return self.clocks.without_requeue(since)
+        return self.generations.without_requeue(since)
 
     def forget(self, templates: Collection[PodTemplate], *, left: int) -> None:
         """Drop data about templates without tasks. ``left`` is the weight of the other templates."""
@@ -96,7 +96,7 @@ class Cluster:
         self._forgotten += sum(template.weight for template in templates)
         if self._forgotten >= max(_FEWEST_FORGOTTEN, left // 2):
             self._forgotten = 0
-            self.clocks.template_generation += 1
+            self.generations.template += 1
 
     # -- resources that devices serve ---------------------------------------------------------------------------------
 
@@ -112,8 +112,8 @@ class Cluster:
                 task.charge = self.columns.charge(task.template)
                 if node is not None:
                     self.node_cache.charge(node, task, status, 1)
-        self.clocks.layout_generation += 1
-        self.clocks.wake(ClusterEvent.NODE_CHANGED)
+        self.generations.layout += 1
+        self.generations.wake(ClusterEvent.NODE_CHANGED)
 
     def let_devices_serve(self, serve: bool) -> None:
         """State whether a plugin gives out devices for extended resources. If none does, a node must offer them."""
@@ -155,7 +155,7 @@ class Cluster:
         self._leave(task)
         if task.ungated:
             self.queue_cache.set_ungated(task, ungated=False)
-            self.clocks.wake(ClusterEvent.DEMAND_CHANGED)
+            self.generations.wake(ClusterEvent.DEMAND_CHANGED)
         del self.tasks[task.uid]
         self.nominated.pop(task.uid, None)
         if task.job is not None:
@@ -179,9 +179,9 @@ class Cluster:
             self.queue_cache.note(job)
             if IS_ALLOCATED[before] != IS_ALLOCATED[status]:
                 self.queue_cache.charge(job, task.template.request, 1 if IS_ALLOCATED[status] else -1)
-        self.clocks.move_generation += 1
+        self.generations.move += 1
         if node_before is not None:
-            self.clocks.wake(ClusterEvent.ROOM_FREED)
+            self.generations.wake(ClusterEvent.ROOM_FREED)
         for observer in self.observers.of_moves(task.template):
             try:
                 observer.task_moved(task, before, node_before)
@@ -219,7 +219,7 @@ class Cluster:
             job.recount_allocated(tasks)
             self.queue_cache.note(job)
             self.queue_cache.charge(job, template.request, count)
-        self.clocks.move_generation += count
+        self.generations.move += count
         for observer in self.observers.of_moves(template):
             try:
                 observer.run_allocated(tasks)
@@ -245,7 +245,7 @@ class Cluster:
     def annotated(self, task: TaskInfo) -> None:
         """Notify observers that the API server shows other annotations of a placed task than those that counted."""
         if self.observers.notify_annotations(task):
-            self.clocks.wake(ClusterEvent.DEMAND_CHANGED)
+            self.generations.wake(ClusterEvent.DEMAND_CHANGED)
 
     def move_quietly(self, task: TaskInfo, status: TaskStatus) -> None:
         """Change to a status that takes the same room and counts the same; notify no observer."""
@@ -283,5 +283,10 @@ class Cluster:
 
     if not TYPE_CHECKING:  # a type checker finds the former names itself
         __getattr__ = renamed_attributes(
-            {"node_ledger": "node_cache", "queue_ledger": "queue_cache", "tentative": "without_requeue"}
+            {
+                "clocks": "generations",
+                "node_ledger": "node_cache",
+                "queue_ledger": "queue_cache",
+                "tentative": "without_requeue",
+            }
         )

@@ -144,13 +144,13 @@ if TYPE_CHECKING:
     from volsched.framework.templates import MOST_KEPT as MOST_KEPT
     from volsched.framework.templates import keep as keep
     from volsched.framework.terminating import terminating_on as terminating_on
-    from volsched.model.clocks import ClusterEvent as ClusterEvent
     from volsched.model.cluster import Cluster as Cluster
     from volsched.model.errors import FieldError as FieldError
     from volsched.model.errors import QuantityError as QuantityError
     from volsched.model.errors import VolschedError as VolschedError
     from volsched.model.errors import nearest as nearest
     from volsched.model.errors import shortened as shortened
+    from volsched.model.generations import ClusterEvent as ClusterEvent
     from volsched.model.job import INQUEUE as INQUEUE
     from volsched.model.job import JobInfo as JobInfo
     from volsched.model.job import JobProperties as JobProperties

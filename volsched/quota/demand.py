@@ -127,7 +127,7 @@ class JobDemands(JobSums, Generic[D]):
     def __init__(self, cluster: Cluster, *, above: bool = False) -> None:
         super().__init__(cluster)
         self._above = above
-        self._tree = cluster.clocks.queue_tree_generation
+        self._tree = cluster.generations.queue_tree
         self._queues: dict[str, QueueDemand[D]] = {}
         self._own: dict[str, QueueDemand[D]] = {}
         self._own_version = -1
@@ -155,8 +155,8 @@ class JobDemands(JobSums, Generic[D]):
 
     def refresh(self) -> None:
         """Count jobs again that have changed; all of them if queues are below others now."""
-        if self._above and self._tree != self._cluster.clocks.queue_tree_generation:
-            self._tree = self._cluster.clocks.queue_tree_generation
+        if self._above and self._tree != self._cluster.generations.queue_tree:
+            self._tree = self._cluster.generations.queue_tree
             self._changed.update(self._cluster.jobs)
         super().refresh()
 

@@ -133,8 +133,8 @@ class PastUse(Observer):
                 self._unreported[name] = None
 
     def _to_look_at(self) -> Iterable[str]:
-        if self._tree != self._cluster.clocks.queue_tree_generation:
-            self._tree = self._cluster.clocks.queue_tree_generation
+        if self._tree != self._cluster.generations.queue_tree:
+            self._tree = self._cluster.generations.queue_tree
             self._changed = {}
             return [*self._cluster.queues, *(name for name in self._accounts if name not in self._cluster.queues)]
         changed, self._changed = self._changed, {}

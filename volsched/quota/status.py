@@ -79,7 +79,7 @@ class QueueStatuses:
         charged, self._cluster.queue_cache.dirty_queues = self._cluster.queue_cache.dirty_queues, {}
         for holdings in beside:
             charged.update(dict.fromkeys(holdings.take_changed()))
-        if self._tree != self._cluster.clocks.queue_tree_generation or self._beside != beside:
+        if self._tree != self._cluster.generations.queue_tree or self._beside != beside:
             self._beside = beside
             changed.update(dict.fromkeys((*self._written, *self._cluster.queues)))
             self._count_anew()
@@ -90,7 +90,7 @@ class QueueStatuses:
 
     def _count_anew(self) -> None:
         """Add everything up again, as the tree of queues has changed, or other plugins count."""
-        self._tree = self._cluster.clocks.queue_tree_generation
+        self._tree = self._cluster.generations.queue_tree
         self._own.clear()
         self._totals.clear()
         for name in self._cluster.queues:

@@ -102,7 +102,7 @@ def _circular(stated: Mapping[str, str]) -> Iterator[str]:
 
 
 class QueueTree:
-    """The tree of a cluster's queues, as ``Cluster.clocks.queue_tree_generation`` counts its versions.
+    """The tree of a cluster's queues, as ``Cluster.generations.queue_tree`` counts its versions.
 
     A subclass may find other places for queues (``_stated``), of which it counts the versions.
     """
@@ -116,7 +116,7 @@ class QueueTree:
     @property
     def version(self) -> Hashable:
         """Changes with the tree."""
-        return self._cluster.clocks.queue_tree_generation
+        return self._cluster.generations.queue_tree
 
     @property
     def tree(self) -> Tree:

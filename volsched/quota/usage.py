@@ -170,7 +170,7 @@ class QueueUsageObserver(Observer):
 
     @property
     def _version(self) -> Hashable:
-        return self._cluster.clocks.queue_tree_generation if self._places is None else self._places.version
+        return self._cluster.generations.queue_tree if self._places is None else self._places.version
 
     def refresh(self) -> None:
         """Count again when queues came, went or are below others now."""

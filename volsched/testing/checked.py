@@ -117,7 +117,7 @@ class CheckedEngine(FastEngine):
         return _AnswerSnapshot(
             entry,
             task,
-            cluster.clocks.layout_generation,
+            cluster.generations.layout,
             cluster.node_cache.usage_log.end,
             cluster.node_cache.properties_log.end,
             [callback.applies_to_task(task) for callback in callbacks],

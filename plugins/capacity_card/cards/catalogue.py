@@ -146,14 +146,14 @@ class CardCatalogue:
 
     def kind_rows(self) -> npt.NDArray[np.int32]:
         """Return the number of each row's kind."""
-        if self._layout != self._cluster.clocks.layout_generation:
+        if self._layout != self._cluster.generations.layout:
             nodes = self._cluster.rows
             self._rows = np.fromiter((self._kind_of[node.name] for node in nodes), np.int32, len(nodes))
-            self._layout = self._cluster.clocks.layout_generation
+            self._layout = self._cluster.generations.layout
         return self._rows
 
     def _set_kind(self, node: NodeInfo, kind: Kind) -> None:
         number = self._kinds.setdefault(kind, len(self._kinds))
         self._kind_of[node.name] = number
-        if self._layout == self._cluster.clocks.layout_generation:
+        if self._layout == self._cluster.generations.layout:
             self._rows[node.row] = number

@@ -83,7 +83,7 @@ class Charges:
         self._era = 0
 
     def begin(self, era: int) -> None:
-        """Forget what is known of templates when most of them are gone (``Cluster.clocks.template_generation``)."""
+        """Forget what is known of templates when most of them are gone (``Cluster.generations.template``)."""
         if era != self._era:
             self._era = era
             for known in (self._charges, self._card_requests, self._offered):

@@ -118,14 +118,14 @@ class VolumeLimits:
         """Return the limit of each row. A very large number where there is none."""
         cluster = self._cluster
         known = self._limits.get(driver)
-        if known is None or known[0] != (cluster.clocks.layout_generation, self._csi_version):
+        if known is None or known[0] != (cluster.generations.layout, self._csi_version):
             limits: Amounts = np.full(len(cluster.rows), np.iinfo(np.int64).max, dtype=np.int64)
             for name, csi_node in self._storage.csi_nodes.items():
                 if name in cluster.nodes:
                     for item in csi_node.spec.drivers:
                         if item.name == driver and item.allocatable is not None and item.allocatable.count is not None:
                             limits[cluster.nodes[name].row] = item.allocatable.count
-            known = self._limits[driver] = (cluster.clocks.layout_generation, self._csi_version), limits
+            known = self._limits[driver] = (cluster.generations.layout, self._csi_version), limits
         return known[1]
 
     # -- following storage and pods -------------------------------------------------------------------------------

@@ -210,11 +210,11 @@ def test_a_gang_that_takes_what_it_reserved_wakes_nobody() -> None:
     on = rig(world)
     assert len(on.cycle().bindings) == 4
     on.cycle()
-    parked, generation = on.cluster.jobs["default/late"].unschedulable_at, on.cluster.clocks.requeue_generation
+    parked, generation = on.cluster.jobs["default/late"].unschedulable_at, on.cluster.generations.requeue
 
     on.cycle()
 
-    assert (on.cluster.jobs["default/late"].unschedulable_at, on.cluster.clocks.requeue_generation) == (
+    assert (on.cluster.jobs["default/late"].unschedulable_at, on.cluster.generations.requeue) == (
         parked,
         generation,
     )

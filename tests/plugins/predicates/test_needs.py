@@ -75,12 +75,12 @@ def test_what_is_known_ends_with_the_pods_though_their_claims_were_never_there()
 def test_a_claim_that_says_nothing_new_is_no_relief_and_keeps_what_is_known() -> None:
     on = a_rig(a_world(claim("a", exactly())).pod("p", spec=using("a")), CONFIGURATION)
     known, task, devices = KnownNeeds(on.cluster.devices), on.cluster.tasks["pod-default-p"], on.cluster.devices
-    before, state = known.of(task), (on.cluster.clocks.requeue_generation, devices.log_end, devices.claims_version)
+    before, state = known.of(task), (on.cluster.generations.requeue, devices.log_end, devices.claims_version)
 
     on.mirror.apply([shown("a", 7, finalizers=["resource.kubernetes.io/delete-protection"])])
 
     assert known.of(task) is before
-    assert state == (on.cluster.clocks.requeue_generation, devices.log_end, devices.claims_version)
+    assert state == (on.cluster.generations.requeue, devices.log_end, devices.claims_version)
     assert devices.claims["default/a"].version == "7"
     on.mirror.apply([taken("a", 6, "n1", "d1")])
     assert devices.claims["default/a"].allocation is None, "an older version than the one that said nothing new"

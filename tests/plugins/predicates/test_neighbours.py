@@ -187,11 +187,11 @@ def test_a_pod_that_comes_lets_those_try_again_that_wait_for_it() -> None:
     task = world.pod("p", spec=near(term()))
     web = world.pod("web", labels=WEB)
     assert world.best(task) is None
-    generation = world.cluster.clocks.requeue_generation
+    generation = world.cluster.generations.requeue
 
     world.move(web, TaskStatus.ALLOCATED, "n3")
 
-    assert world.cluster.clocks.requeue_generation > generation
+    assert world.cluster.generations.requeue > generation
     assert world.best(task) == "n3"
 
 
@@ -289,11 +289,11 @@ def test_raising_the_fewest_lets_those_try_again_that_wait_for_it() -> None:
     )
     other = world.pod("other", labels=WEB)
     assert world.best(task) is None
-    generation = world.cluster.clocks.requeue_generation
+    generation = world.cluster.generations.requeue
 
     world.move(other, TaskStatus.ALLOCATED, "n2")
 
-    assert world.cluster.clocks.requeue_generation > generation
+    assert world.cluster.generations.requeue > generation
     assert world.best(task) == "n1"
 
 

@@ -43,7 +43,7 @@ class NodeColumns:
         """Catch up with the cluster."""
         cluster = self.cluster
         changed = cluster.node_cache.usage_log.since(self._position)
-        if changed is None or self._layout != cluster.clocks.layout_generation or self._width != len(cluster.columns):
+        if changed is None or self._layout != cluster.generations.layout or self._width != len(cluster.columns):
             self._rebuild()
         elif changed:
             self._copy(changed)
@@ -54,7 +54,7 @@ class NodeColumns:
     def refresh_allocatable(self) -> None:
         """Refresh the allocatable amounts, for callers that read only these. Used amounts may be older."""
         cluster = self.cluster
-        offered = self._layout == cluster.clocks.layout_generation and self._width == len(cluster.columns)
+        offered = self._layout == cluster.generations.layout and self._width == len(cluster.columns)
         if not offered or self._properties_position != cluster.node_cache.properties_log.end:
             self.refresh()
 
@@ -69,7 +69,7 @@ class NodeColumns:
         else:
             self.releasing, self.pipelined = np.zeros_like(self.used), np.zeros_like(self.used)
         self.all_rows = np.arange(len(nodes))
-        self._layout, self._width = self.cluster.clocks.layout_generation, width
+        self._layout, self._width = self.cluster.generations.layout, width
 
     def _copy(self, changed: list[int]) -> None:
         """Copy rows. Allocatable amounts change only with properties.
@@ -165,7 +165,7 @@ class ChangedNodes:
 
     def take(self) -> list[int] | None:
         """Return the rows that changed since this was last asked, each once, or None when all may have."""
-        log, layout = self._cluster.node_cache.properties_log, self._cluster.clocks.layout_generation
+        log, layout = self._cluster.node_cache.properties_log, self._cluster.generations.layout
         changed = log.since(self._position) if self._layout == layout else None
         self._position, self._layout = log.end, layout
         return changed

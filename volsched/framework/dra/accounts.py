@@ -212,7 +212,7 @@ class DeviceAccounts(Observer):
         if self._classes_version != self._cluster.devices.classes_version:
             self._read_classes()
             return
-        if self._tree != self._cluster.clocks.queue_tree_generation:
+        if self._tree != self._cluster.generations.queue_tree:
             self._rebuild()
             return
         devices = self._cluster.devices
@@ -234,7 +234,7 @@ class DeviceAccounts(Observer):
 
     def _rebuild(self) -> None:
         """Count everything again, as the tree of queues has changed."""
-        self._tree = self._cluster.clocks.queue_tree_generation
+        self._tree = self._cluster.generations.queue_tree
         self._seen = self._cluster.devices.log_end
         self._generation += 1
         self._changed.update(dict.fromkeys(self._accounts))

@@ -52,7 +52,7 @@ class AmountClasses:
         if (
             self._position + 1 == log.end
             and log.rows[-1] == node.row
-            and self._layout == self._cluster.clocks.layout_generation
+            and self._layout == self._cluster.generations.layout
         ):
             self.numbers[node.row] = number
             self._position += 1
@@ -63,7 +63,7 @@ class AmountClasses:
         cluster = self._cluster
         changed = cluster.node_cache.usage_log.since(self._position)
         too_many = len(self._known) > max(_FEWEST, _PER_NODE * len(cluster.rows))
-        stale = self._layout != cluster.clocks.layout_generation or self._width != len(cluster.columns)
+        stale = self._layout != cluster.generations.layout or self._width != len(cluster.columns)
         if changed is None or stale or too_many:
             self._number_all()
         elif changed:
@@ -76,7 +76,7 @@ class AmountClasses:
         self._known.clear()
         self.epoch += 1
         self.numbers = np.fromiter((self.of(node) for node in cluster.rows), np.intp, len(cluster.rows))
-        self._layout, self._width = cluster.clocks.layout_generation, len(cluster.columns)
+        self._layout, self._width = cluster.generations.layout, len(cluster.columns)
 
 
 class ClassScores:

@@ -33,8 +33,8 @@ from volsched.framework.engine.domain_counts import (
     add_to,
 )
 from volsched.framework.engine.placed_pods import DomainNodes, PlacedTerms, PodIndex
-from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
+from volsched.model.generations import ClusterEvent
 from volsched.model.nodes.node import NodeInfo, NodeProperties
 from volsched.model.observers import Observer
 from volsched.model.pods.placement_rules import PodTerm, SpreadConstraint
@@ -90,10 +90,10 @@ class Domains(Observer):
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._namespaces_version = cluster.clocks.namespace_generation
+        self._namespaces_version = cluster.generations.namespace
         self._clock = 0
         self._nodes = DomainNodes(cluster)
-        self._template_generation = cluster.clocks.template_generation
+        self._template_generation = cluster.generations.template
         self._censuses: dict[Selection, Census] = {}
         self._finder: Finder[Census] = Finder()
         self._index = PodIndex(cluster)
@@ -234,9 +234,9 @@ class Domains(Observer):
 
     def _follow_namespaces(self) -> None:
         """Count again what depends on labels of namespaces when these have changed."""
-        if self._namespaces_version == self._cluster.clocks.namespace_generation:
+        if self._namespaces_version == self._cluster.generations.namespace:
             return
-        self._namespaces_version = self._cluster.clocks.namespace_generation
+        self._namespaces_version = self._cluster.generations.namespace
         for finder in (self._finder, self._apart, self._liked):
             finder.forget_answers()
         for selection, census in list(self._censuses.items()):
@@ -251,8 +251,8 @@ class Domains(Observer):
     def sweep(self) -> None:
         """Forget what has not been needed for long: called when a session opens."""
         is_full = len(self._censuses) > _MOST_CENSUSES or len(self._nodes.eligible) > _MOST_ELIGIBLE
-        if is_full or self._template_generation != self._cluster.clocks.template_generation:
-            self._template_generation = self._cluster.clocks.template_generation
+        if is_full or self._template_generation != self._cluster.generations.template:
+            self._template_generation = self._cluster.generations.template
             self._forget_questions()
             self._forget_idle_terms(most=0)
             self._nodes.keep({term.topology_key for placed in (self._apart, self._liked) for term in placed.known})

@@ -39,7 +39,7 @@ class Entries:
 
     def open(self, callbacks: NodeCallbacks) -> None:
         """Use these callbacks. Answers of the last session stay if the rules are the same."""
-        made_for = (callbacks.identity(), self._cluster.clocks.template_generation)
+        made_for = (callbacks.identity(), self._cluster.generations.template)
         if made_for != self._made_for:
             self._forget()
             self._made_for = made_for
@@ -70,13 +70,10 @@ class Entries:
     def refresh(self) -> None:
         """Forget everything where rows or amounts mean something else now."""
         cluster = self._cluster
-        if (
-            self._layout == cluster.clocks.layout_generation
-            and self._left_to_devices is cluster.columns.left_to_devices
-        ):
+        if self._layout == cluster.generations.layout and self._left_to_devices is cluster.columns.left_to_devices:
             return
         self._forget()
-        self._layout = cluster.clocks.layout_generation
+        self._layout = cluster.generations.layout
         self._left_to_devices = cluster.columns.left_to_devices
         bytes_each = 20 * max(1, len(self._cluster.rows))
         self.capacity = max(_FEWEST, min(_MOST, _ENTRY_BYTES // bytes_each))

@@ -51,7 +51,7 @@ class Question(NamedTuple):
 
 def version_of(callback: Predicate | NodeOrder, task: TaskInfo, cluster: Cluster) -> Hashable:
     """Return what the answers of a ``domain`` callback about a task are as old as."""
-    return callback.version(task) if callback.version is not None else cluster.clocks.move_generation
+    return callback.version(task) if callback.version is not None else cluster.generations.move
 
 
 class Questions:

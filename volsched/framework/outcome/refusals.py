@@ -7,9 +7,9 @@ and that counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from volsched.framework.redaction import within
 from volsched.framework.reporter import about_group
@@ -88,6 +88,14 @@ class Refusals:
         if conditions != job.conditions:
             job.conditions = conditions
             self._cluster.queue_cache.dirty_jobs[job.key] = job
+
+
+class RefusedByNodes(NamedTuple):
+    """Why all nodes refused a pod of a ``kind`` (see the engine). ``usage`` is where the log of changed nodes ended."""
+
+    usage: int
+    kind: Hashable
+    verdict: Verdict
 
 
 QUEUE_NOT_ALLOWED: Final = "QueueNotAllowed"

@@ -20,9 +20,9 @@ from volsched.mirror.superseded_groups import SupersededGroups
 from volsched.mirror.ungrouped_pods import UngroupedPods
 from volsched.model.api.native_groups import KIND, PodGroup
 from volsched.model.changes import Deleted, KindServed
-from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
 from volsched.model.conditions import REMEMBERED
+from volsched.model.generations import ClusterEvent
 from volsched.model.job import (
     COMPLETED,
     NATIVE,

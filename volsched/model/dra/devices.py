@@ -22,13 +22,13 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from volsched.model import api
-from volsched.model.clocks import KeyLog
 from volsched.model.dra import api as dra
 from volsched.model.dra.binding import readiness_of
 from volsched.model.dra.device import Claim, ClaimSpec, ClassSpec, DeviceId, PoolId, Slice, TaintRule
 from volsched.model.dra.reading import amount, claim_spec, class_of, slice_of, taint_rule_of
 from volsched.model.dra.taints import TaintRules, concerned_by, tainted
 from volsched.model.former import renamed_attributes
+from volsched.model.generations import KeyLog
 from volsched.model.pods.owners import Owner, controller_of
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from volsched.model.clocks import Clocks, ClusterEvent, RowLog
 from volsched.model.former import renamed_attributes
+from volsched.model.generations import ClusterEvent, Generations, RowLog
 from volsched.model.nodes.columns import ResourceColumns
 from volsched.model.nodes.node import NodeInfo, NodeProperties
 from volsched.model.observers import Observers
@@ -29,7 +29,7 @@ class NodeCache:
     def __init__(
         self,
         columns: ResourceColumns,
-        clocks: Clocks,
+        generations: Generations,
         observers: Observers,
         offered: Callable[[Sequence[str]], None],
     ) -> None:
@@ -41,7 +41,7 @@ class NodeCache:
         self.usage_log = RowLog()
         self.properties_log = RowLog()
         self._columns = columns
-        self._clocks = clocks
+        self._generations = generations
         self._observers = observers
         self._offered = offered
         self._offers: dict[tuple[int, ...], int] = {}
@@ -51,7 +51,7 @@ class NodeCache:
     @property
     def properties_version(self) -> tuple[int, int]:
         """Changes whenever nodes come or go, or their properties or offers change."""
-        return self._clocks.layout_generation, self.properties_log.end
+        return self._generations.layout, self.properties_log.end
 
     def put(self, nodes: Iterable[tuple[NodeProperties, Mapping[str, int]]]) -> None:
         """Add or replace nodes: their properties, and their allocatable amounts (in project units)."""
@@ -78,7 +78,7 @@ class NodeCache:
         for name, properties_before in before.items():
             self._notify_changed(self.nodes[name], properties_before)
         if changed:
-            self._clocks.wake(ClusterEvent.NODE_CHANGED)
+            self._generations.wake(ClusterEvent.NODE_CHANGED)
 
     def set_spec(self, node: NodeInfo, properties: NodeProperties) -> None:
         """Change a node's own properties, at once."""
@@ -88,7 +88,7 @@ class NodeCache:
         node.spec = properties
         self._note_properties(node)
         self._notify_changed(node, before)
-        self._clocks.wake(ClusterEvent.NODE_CHANGED)
+        self._generations.wake(ClusterEvent.NODE_CHANGED)
 
     def _note_properties(self, node: NodeInfo) -> None:
         self.properties_log.append(node.row)
@@ -114,7 +114,7 @@ class NodeCache:
         """Note that something changed on every node."""
         for node in self.rows:
             self.touch(node)
-        self._clocks.wake(ClusterEvent.DEVICES_CHANGED)
+        self._generations.wake(ClusterEvent.DEVICES_CHANGED)
 
     def touch_named(self, name: str) -> None:
         """Note that something on a node changed, if it is there."""
@@ -153,8 +153,8 @@ class NodeCache:
                 self._number_offer(node)
         for row, node in enumerate(self.rows):
             node.row = row
-        self._clocks.layout_generation += 1
-        self._clocks.wake(ClusterEvent.NODE_CHANGED)
+        self._generations.layout += 1
+        self._generations.wake(ClusterEvent.NODE_CHANGED)
 
     def widen(self) -> None:
         """Give every list of amounts a place for each column that was named since."""

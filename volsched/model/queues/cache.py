@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from volsched.model.clocks import Clocks, ClusterEvent
+from volsched.model.generations import ClusterEvent, Generations
 from volsched.model.job import INQUEUE, PENDING, SUPERSEDED, JobInfo, JobProperties, PodGroupCondition
 from volsched.model.observers import Observers
 from volsched.model.pods.task import TaskInfo
@@ -25,7 +25,7 @@ class QueueCache:
     ``moves`` are the jobs that named another queue, see ``kept_queue``.
     """
 
-    def __init__(self, clocks: Clocks, observers: Observers) -> None:
+    def __init__(self, generations: Generations, observers: Observers) -> None:
         self.queues: dict[str, QueueInfo] = {}
         self.jobs: dict[str, JobInfo] = {}
         self.namespaces: dict[str, Mapping[str, str]] = {}
@@ -38,7 +38,7 @@ class QueueCache:
         self.ungated: dict[str, dict[str, int]] = {}
         self.moves = QueueMoves()
         self._superseded: set[str] = set()
-        self._clocks = clocks
+        self._generations = generations
         self._observers = observers
         self._queue_versions = 0
 
@@ -99,8 +99,8 @@ class QueueCache:
         queue.past = past
         self.dirty_queues[name] = None
         if before is None or before.parent != spec.parent:
-            self._clocks.queue_tree_generation += 1
-        self._clocks.wake(ClusterEvent.QUEUE_CHANGED)
+            self._generations.queue_tree += 1
+        self._generations.wake(ClusterEvent.QUEUE_CHANGED)
         if self.permissions.put_queue(spec, before):
             self._judge_below(name)
         self._observers.notify(lambda observer: observer.queue_changed(queue, gone=False))
@@ -119,9 +119,9 @@ class QueueCache:
         queue = self.queues.pop(name, None)
         if queue is not None:  # one that comes back must not be taken for this one
             self._queue_versions = max(self._queue_versions, queue.version + 1)
-            self._clocks.queue_tree_generation += 1
+            self._generations.queue_tree += 1
         self.dirty_jobs.update((job.key, job) for job in self._jobs_in(name))
-        self._clocks.wake(ClusterEvent.QUEUE_CHANGED)
+        self._generations.wake(ClusterEvent.QUEUE_CHANGED)
         if queue is not None:
             if self.permissions.drop_queue(queue.spec):
                 self._judge_below(name)
@@ -139,7 +139,7 @@ class QueueCache:
         job.requeue()
         self.set_phase(job, job.phase)
         self.note(job)
-        self._clocks.wake(ClusterEvent.JOB_CHANGED)
+        self._generations.wake(ClusterEvent.JOB_CHANGED)
         self._observers.notify_job(job)
 
     def remove_job(self, job: JobInfo) -> None:
@@ -150,7 +150,7 @@ class QueueCache:
             known.pop(job.key, None)
         self.moves.forget(job.key)
         self._superseded.discard(job.key)
-        self._clocks.wake(ClusterEvent.DEMAND_CHANGED)
+        self._generations.wake(ClusterEvent.DEMAND_CHANGED)
         self._observers.notify_job(job, gone=True)
 
     def set_phase(self, job: JobInfo, phase: str, *, admits: bool = False) -> None:
@@ -169,7 +169,7 @@ class QueueCache:
             self.unadmitted.pop(job.key, None)
         if phase != job.phase:
             if job.phase == INQUEUE:
-                self._clocks.wake(ClusterEvent.DEMAND_CHANGED)
+                self._generations.wake(ClusterEvent.DEMAND_CHANGED)
             job.phase = phase
             job.version += 1
             job.requeue()
@@ -282,7 +282,7 @@ class QueueCache:
         job.leave_equivalents()
         job.queue = queue
         self._charge_queue(job.queue, job.allocated, 1, job.placed_count)
-        self._clocks.wake(ClusterEvent.QUEUE_CHANGED)
+        self._generations.wake(ClusterEvent.QUEUE_CHANGED)
         self._observers.notify_job(job)
         for task in ungated:
             self.count_ungated(task, 1)
@@ -295,7 +295,7 @@ class QueueCache:
         job.release_reason, job.unplaceable = why, unplaceable
         job.version += 1
         self.dirty_jobs[job.key] = job
-        self._clocks.wake(ClusterEvent.DEMAND_CHANGED)
+        self._generations.wake(ClusterEvent.DEMAND_CHANGED)
         self._observers.notify_job(job)
 
     def set_superseded(self, job: JobInfo, *, superseded: bool) -> None:
@@ -322,7 +322,7 @@ class QueueCache:
         """Take in a namespace."""
         if self.namespaces.get(name) != labels:
             self.namespaces[name] = labels
-            self._clocks.wake(ClusterEvent.QUEUE_CHANGED)
+            self._generations.wake(ClusterEvent.QUEUE_CHANGED)
             self._namespace_changed(name)
 
     def remove_namespace(self, name: str) -> None:
@@ -331,7 +331,7 @@ class QueueCache:
             self._namespace_changed(name)
 
     def _namespace_changed(self, name: str) -> None:
-        self._clocks.namespace_generation += 1
+        self._generations.namespace += 1
         for job in self.permissions.watched_in(name):
             self._judge(job)
 
@@ -352,7 +352,7 @@ class QueueCache:
         self.set_phase(job, job.phase)
         job.requeue()
         self.dirty_jobs[job.key] = job
-        self._clocks.wake(ClusterEvent.QUEUE_CHANGED)
+        self._generations.wake(ClusterEvent.QUEUE_CHANGED)
         self._observers.notify_job(job)
 
     def _bar(self, job: JobInfo) -> str:

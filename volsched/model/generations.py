@@ -41,59 +41,50 @@ class ClusterEvent(StrEnum):
     VICTIMS_CHANGED = "pods may be evicted that might not"
 
 
-class Clocks:
+class Generations:
     """The counters of one cluster. Each grows with changes of one kind.
 
-    ===========================  ======================================================================================
-    ``requeue_generation``       something happened that could let a waiting task in (``ClusterEvent``); restored when
-                                 a tried change is undone (``WithoutRequeue``)
-    ``layout_generation``        nodes came or went, so rows have new numbers; or amounts have other columns
-    ``move_generation``          a task moved, also if the move is undone later
-    ``change_generation``        a session committed something, or the mirror took a change in; not tried moves
-    ``queue_tree_generation``    a queue came, went, or got another parent
-    ``namespace_generation``     labels of a namespace changed
-    ``template_generation``      many templates ended, so caches by template are cleared: to compute the answers about
-                                 the others again costs less than they cost at first
-    ===========================  ======================================================================================
+    ==============  ===================================================================================================
+    ``requeue``     something happened that could let a waiting task in (``ClusterEvent``); restored when a tried change
+                    is undone (``WithoutRequeue``)
+    ``layout``      nodes came or went, so rows have new numbers; or amounts have other columns
+    ``move``        a task moved, also if the move is undone later
+    ``change``      a session committed something, or the mirror took a change in; not tried moves
+    ``queue_tree``  a queue came, went, or got another parent
+    ``namespace``   labels of a namespace changed
+    ``template``    many templates ended, so caches by template are cleared: to compute the answers about the others
+                    again costs less than they cost at first
+    ==============  ===================================================================================================
     """
 
-    __slots__ = (
-        "change_generation",
-        "layout_generation",
-        "move_generation",
-        "namespace_generation",
-        "queue_tree_generation",
-        "requeue_generation",
-        "template_generation",
-    )
+    __slots__ = ("change", "layout", "move", "namespace", "queue_tree", "requeue", "template")
 
     def __init__(self) -> None:
-        self.layout_generation = 0
-        self.requeue_generation = 0
-        self.move_generation = 0
-        self.change_generation = 0
-        self.queue_tree_generation = 0
-        self.namespace_generation = 0
-        self.template_generation = 0
+        self.layout = 0
+        self.requeue = 0
+        self.move = 0
+        self.change = 0
+        self.queue_tree = 0
+        self.namespace = 0
+        self.template = 0
 
     def wake(self, event: ClusterEvent) -> None:
         """Requeue all jobs that could not be placed, whatever the event is: it tells readers of the code the reason."""
-        self.requeue_generation += 1
+        self.requeue += 1
 
     def without_requeue(self, since: int | None = None) -> WithoutRequeue:
         """Requeue no job by changes inside the block; with ``since``, nor by those since that generation."""
-        return WithoutRequeue(self, self.requeue_generation if since is None else since)
+        return WithoutRequeue(self, self.requeue if since is None else since)
 
     if not TYPE_CHECKING:  # a type checker finds the former names itself
         __getattr__ = renamed_attributes(
             {
-                "changes": "change_generation",
-                "era": "template_generation",
-                "layout": "layout_generation",
-                "namespaces": "namespace_generation",
-                "queue_tree": "queue_tree_generation",
-                "standing": "move_generation",
+                "changes": "change",
+                "era": "template",
+                "namespaces": "namespace",
+                "standing": "move",
                 "tentative": "without_requeue",
+                **{f"{kind}_generation": kind for kind in __slots__},
             }
         )
 
@@ -101,17 +92,17 @@ class Clocks:
 class WithoutRequeue:
     """Restores the requeue generation at the end of a block that only tries changes."""
 
-    __slots__ = ("_clocks", "_generation")
+    __slots__ = ("_before", "_generations")
 
-    def __init__(self, clocks: Clocks, generation: int) -> None:
-        self._clocks = clocks
-        self._generation = generation
+    def __init__(self, generations: Generations, before: int) -> None:
+        self._generations = generations
+        self._before = before
 
     def __enter__(self) -> None:
         return None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._clocks.requeue_generation = self._generation
+        self._generations.requeue = self._before
 
 
 class RowLog:
