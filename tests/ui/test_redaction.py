@@ -14,7 +14,7 @@ from volsched.framework.redaction import ANOTHER
 from volsched.ui.access import WHOLE, Visibility
 from volsched.ui.pages import VIEWS, Pages
 from volsched.ui.picture import Picture
-from volsched.ui.redaction import difference_for, namespaces_in, seen_by, without_names
+from volsched.ui.redaction import difference_for, seen_by, without_names
 
 TEAM = Visibility(frozenset({"team"}), frozenset({"default", "mine"}), nodes=False)
 HIDDEN = ("secret", "holder", "theirs", "hush", "node-")
@@ -100,4 +100,4 @@ def test_differences_of_others_are_counted() -> None:
 
 
 def test_namespaces_are_those_that_are_named(picture: Picture) -> None:
-    assert namespaces_in(picture) == {"team", "secret"}
+    assert picture.namespaces == {"team", "secret"}

@@ -14,7 +14,7 @@ from volsched.ui.access import WHOLE, AccessReviews, Visibility
 from volsched.ui.pages import Pages
 from volsched.ui.picture import Picture
 from volsched.ui.questions import ClusterQuestions
-from volsched.ui.redaction import VisiblePicture, namespaces_in, seen_by
+from volsched.ui.redaction import VisiblePicture, seen_by
 from volsched.ui.secret import LinkSecret
 from volsched.ui.source import PictureSource
 
@@ -62,7 +62,7 @@ class PageContext:
         person = await self.who(request)
         if person is None or self.access is None:
             return WHOLE
-        return await self.access.scope(person, namespaces_in(picture), [queue.name for queue in picture.queues])
+        return await self.access.scope(person, picture.namespaces, [queue.name for queue in picture.queues])
 
     async def scope_of_job(self, request: web.Request) -> tuple[Visibility, str, str]:
         """Return the scope and the job in question. A hidden one does not exist."""

@@ -10,6 +10,7 @@ from typing import Final
 
 from volsched import registry
 from volsched.diagnose.cluster_snapshot import ClusterSnapshot
+from volsched.diagnose.nodes import NodeDetails
 from volsched.framework.config.loading import find_in_data
 from volsched.kube.client.rest import Api
 from volsched.kube.watch.config_source import ConfigMapSource, ConfigReports
@@ -131,6 +132,12 @@ class Follower:
         number, _ = await self.picture()
         async with self._turn:
             return number, self._live.known
+
+    async def node(self, name: str) -> NodeDetails | None:
+        """Return everything about a node, or None if there is no such node."""
+        await self.picture()
+        async with self._turn:
+            return self._live.node(name)
 
     def reasons(self, namespace: str, name: str) -> tuple[Reason, ...]:
         """Return why a job has waited so far."""

@@ -113,7 +113,9 @@ def environment() -> Environment:
     made = Environment(
         loader=PackageLoader("volsched.ui"), autoescape=True, undefined=StrictUndefined, extensions=["jinja2.ext.do"]
     )
-    made.filters.update(bar=bar, age=age, moment=moment, points=points, course=course, link=link)
+    made.filters.update(
+        bar=bar, age=age, moment=moment, points=points, course=course, link=link, job_address=job_address
+    )
     made.globals.update(filters_of=FILTERS, words=SORT_WORDS)
     made.trim_blocks = made.lstrip_blocks = True
     return made
@@ -266,6 +268,12 @@ def link(job: Any) -> str:
     """Return the address of a job's page."""
     namespace, name = (job["namespace"], job["name"]) if isinstance(job, Mapping) else (job.namespace, job.name)
     return f"/job/{quote(namespace, safe='')}/{quote(name, safe='')}"
+
+
+def job_address(key: str) -> str:
+    """Return the address of the page of a job, by its ``namespace/name``."""
+    namespace, _, name = key.partition("/")
+    return link({"namespace": namespace, "name": name})
 
 
 def age(since: float | None) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from volsched.diagnose.cards import NodeCards, card_names_in
 from volsched.diagnose.cluster_snapshot import ClusterSnapshot
+from volsched.diagnose.nodes import NodeDetails, NodeState, details_of_node
 from volsched.diagnose.queries import queue_state
 from volsched.diagnose.records import QueueState, WaitingJob
 from volsched.model.changes import Change
@@ -27,12 +28,16 @@ from volsched.ui.waiting import Reason, WaitingList
 class Picture:
     """The lists of all views. Equal pictures in a row are the same object.
 
+    ``namespaces`` are those of all named jobs and pods; ``group_labels`` are labels by which nodes can be grouped.
     ``history`` gives what a queue used of a resource while the page has been open.
     """
 
     queues: tuple[QueueState, ...] = ()
     cards: tuple[NodeCards, ...] = ()
     waiting: tuple[WaitingJob, ...] = ()
+    nodes: tuple[NodeState, ...] = ()
+    namespaces: frozenset[str] = frozenset()
+    group_labels: tuple[str, ...] = ()
     history: Callable[[str, str], Sequence[Moment]] = lambda _queue, _resource: ()
 
     def job(self, namespace: str, name: str) -> WaitingJob | None:
@@ -56,6 +61,7 @@ class Live:
         self._waiting = WaitingList(self._scheduler)
         self._history = History()
         self._counts: dict[str, tuple[int, int]] = {}
+        self._waiting_in: frozenset[str] = frozenset()
         self._configuration = configured.configuration
         self._picture = Picture()
 
@@ -72,6 +78,12 @@ class Live:
     def reasons(self, namespace: str, name: str) -> tuple[Reason, ...]:
         """Return why a job has waited so far."""
         return tuple(self._waiting.reasons.get(f"{namespace}/{name}", ()))
+
+    def node(self, name: str) -> NodeDetails | None:
+        """Return everything about a node, or None if there is no such node. Call it between looks."""
+        node = self._cards.node(name)
+        state = next((state for state in self._picture.nodes if state.name == name), None)
+        return details_of_node(self.cluster, node, state) if node is not None and state is not None else None
 
     def use(self, configuration: str) -> None:
         """Use another configuration of the scheduler, which holds, from the next look on. May be called at any time."""
@@ -91,7 +103,7 @@ class Live:
     def look(self, now: float) -> Picture:
         """Hold a session and return the picture. ``now`` is in seconds since the epoch."""
         self._configure()
-        cards = self._cards.all()
+        cards, nodes, held_in = self._cards.all(), self._cards.nodes(), self._cards.namespaces
         self._scheduler.wants_usage |= self._use.changed
         self._cards.is_hearing = self._use.is_hearing = False
         try:
@@ -104,7 +116,18 @@ class Live:
         waiting = self._waiting.all(now)
         if waiting is not self._picture.waiting:
             self._counts = _counted(waiting)
-        self._picture = self._changed(self._queues(now), cards, waiting)
+            self._waiting_in = frozenset(job.namespace for job in waiting)
+        self._picture = self._changed(
+            Picture(
+                queues=self._queues(now),
+                cards=cards,
+                waiting=waiting,
+                nodes=nodes,
+                namespaces=held_in | self._waiting_in,
+                group_labels=self._cards.group_labels,
+                history=self._history.of,
+            )
+        )
         return self._picture
 
     def _configure(self) -> None:
@@ -127,13 +150,13 @@ class Live:
         self._use.changed = False
         return queues
 
-    def _changed(
-        self, queues: tuple[QueueState, ...], cards: tuple[NodeCards, ...], waiting: tuple[WaitingJob, ...]
-    ) -> Picture:
-        before = self._picture
-        if (queues, cards, waiting) == (before.queues, before.cards, before.waiting):
-            return before
-        return Picture(queues, cards, waiting, self._history.of)
+    def _changed(self, picture: Picture) -> Picture:
+        """Return the former picture if nothing on it has changed."""
+        return self._picture if _content(picture) == _content(self._picture) else picture
+
+
+def _content(picture: Picture) -> tuple[object, ...]:
+    return picture.queues, picture.cards, picture.waiting, picture.nodes, picture.group_labels
 
 
 def _counted(waiting: Sequence[WaitingJob]) -> dict[str, tuple[int, int]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import msgspec
@@ -27,37 +27,51 @@ A_NODE: Final = "a node"
 _NO_NODE: Final = re.compile(r"waits( \(.*\))?|evicted|absent")
 
 
-@dataclass(frozen=True, slots=True)
 class VisiblePicture:
-    """The lists of all views for one person. ``others``: how many jobs of others wait, by queue."""
+    """The lists of all views for one person. Each list is made when it is asked for."""
 
-    queues: tuple[QueueState, ...]
-    cards: tuple[NodeCards, ...]
-    waiting: tuple[WaitingJob, ...]
-    others: dict[str, int]
-    hidden_queues: int = 0
+    def __init__(self, scope: Visibility, picture: Picture) -> None:
+        self.scope = scope
+        self.picture = picture
 
+    @cached_property
+    def queues(self) -> tuple[QueueState, ...]:
+        """Return the queues that may be named."""
+        if self.scope.is_whole:
+            return self.picture.queues
+        seen = (queue for queue in self.picture.queues if self.scope.names_queue(queue.name))
+        return tuple(_under_seen(self.scope, queue) for queue in seen)
 
-def namespaces_in(picture: Picture) -> frozenset[str]:
-    """Return the namespaces whose objects a picture names."""
-    jobs = {job.namespace for job in picture.waiting}
-    holders = {pod.partition("/")[0] for cards in picture.cards for cell in cards.cells for pod in _pods(cell.holder)}
-    return frozenset((jobs | holders) - {""})
+    @property
+    def hidden_queues(self) -> int:
+        """Return the number of queues that may not be named."""
+        return len(self.picture.queues) - len(self.queues)
+
+    @cached_property
+    def cards(self) -> tuple[NodeCards, ...]:
+        """Return the cards with the holders that may be named."""
+        return self.picture.cards if self.scope.is_whole else _cards(self.scope, self.picture.cards)
+
+    @cached_property
+    def waiting(self) -> tuple[WaitingJob, ...]:
+        """Return the waiting jobs that may be named."""
+        if self.scope.is_whole:
+            return self.picture.waiting
+        own = (job for job in self.picture.waiting if self.scope.names(job.namespace))
+        return tuple(_job_without_names(self.scope, job) for job in own)
+
+    @cached_property
+    def others(self) -> dict[str, int]:
+        """Return how many jobs of others wait, by queue."""
+        if self.scope.is_whole:
+            return {}
+        others = (job for job in self.picture.waiting if not self.scope.names(job.namespace))
+        return dict(Counter(_queue_name(self.scope, job.queue) for job in others))
 
 
 def seen_by(scope: Visibility, picture: Picture) -> VisiblePicture:
     """Return the visible part."""
-    if scope.is_whole:
-        return VisiblePicture(picture.queues, picture.cards, picture.waiting, {})
-    others = Counter(_queue_name(scope, job.queue) for job in picture.waiting if not scope.names(job.namespace))
-    queues = tuple(queue for queue in picture.queues if scope.names_queue(queue.name))
-    return VisiblePicture(
-        tuple(_under_seen(scope, queue) for queue in queues),
-        _cards(scope, picture.cards),
-        tuple(_job_without_names(scope, job) for job in picture.waiting if scope.names(job.namespace)),
-        dict(others),
-        len(picture.queues) - len(queues),
-    )
+    return VisiblePicture(scope, picture)
 
 
 def _queue_name(scope: Visibility, queue: str) -> str:

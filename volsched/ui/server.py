@@ -13,7 +13,9 @@ from volsched.ui.access import AccessReviews
 from volsched.ui.context import HEADERS, PageContext
 from volsched.ui.job_page import JobPage
 from volsched.ui.live_views import LiveViews
+from volsched.ui.nodes_page import NodesPage
 from volsched.ui.source import PictureSource
+from volsched.ui.streams import Streams
 from volsched.ui.what_if_page import WhatIfPage
 
 STATIC: Final = Path(__file__).parent / "static"
@@ -30,8 +32,13 @@ class Ui:
 
     def __init__(self, source: PictureSource, access: AccessReviews | None = None) -> None:
         self.context = PageContext(source, access)
-        self.views = LiveViews(self.context)
-        self._parts = (self.views, JobPage(self.context), WhatIfPage(self.context))
+        self.streams = Streams(self.context)
+        self._parts = (
+            LiveViews(self.context, self.streams),
+            JobPage(self.context),
+            NodesPage(self.context, self.streams),
+            WhatIfPage(self.context),
+        )
 
     def application(self) -> web.Application:
         """Return what serves it."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from volsched.diagnose.cluster_snapshot import ClusterSnapshot
+from volsched.diagnose.nodes import NodeDetails
 from volsched.ui.picture import Picture
 from volsched.ui.waiting import Reason
 
@@ -29,6 +30,9 @@ class PictureSource(Protocol):
 
     async def known(self) -> tuple[int, ClusterSnapshot]:
         """Return the cluster of the newest picture, and the number of that."""
+
+    async def node(self, name: str) -> NodeDetails | None:
+        """Return everything about a node, or None if there is no such node."""
 
     def reasons(self, namespace: str, name: str) -> Sequence[Reason]:
         """Return why a job has waited so far."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from volsched.diagnose.cluster_snapshot import ClusterSnapshot
+from volsched.diagnose.nodes import NodeDetails
 from volsched.model.changes import Change
 from volsched.ports import CycleReport
 from volsched.ui.picture import Live, Picture
@@ -58,6 +59,10 @@ class StaticCluster:
     async def known(self) -> tuple[int, ClusterSnapshot]:
         """Return the cluster as it is on the picture."""
         return _NUMBER, self._live.known
+
+    async def node(self, name: str) -> NodeDetails | None:
+        """Return everything about a node, or None if there is no such node."""
+        return self._live.node(name)
 
     def reasons(self, namespace: str, name: str) -> Sequence[Reason]:
         """Return why a job waits."""
