@@ -25,7 +25,6 @@ UNREADABLE: Final = "unreadable pod"
 """States of nodes that get no further pods. The last one: a pod there cannot be read, so free amounts are unknown."""
 
 _READY: Final = "Ready"
-_FALSE: Final = "False"
 
 
 class CardOwner(AnswerRecord, frozen=True):
@@ -143,7 +142,8 @@ def details_of_node(cluster: Cluster, node: api.Node, state: NodeState) -> NodeD
 
 def _amounts(cluster: Cluster, info: NodeInfo) -> Iterator[NodeAmount]:
     """Yield the resources that a node offers, cards first, cpu and memory next."""
-    names = [name for name in cluster.columns.names if info.allocatable_of(name) or info.amounts.used_of(name)]
+    real = (name for name in cluster.columns.names if not name.startswith("<"))  # others are assumed for scores
+    names = [name for name in real if info.allocatable_of(name) or info.amounts.used_of(name)]
     for name in sorted(names, key=lambda name: ("/" not in name, name in ("pods", "ephemeral-storage"), name)):
         used, limit = info.amounts.used_of(name), info.allocatable_of(name)
         percent = min(100, 100 * used // limit) if limit else 100

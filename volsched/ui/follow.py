@@ -11,6 +11,7 @@ from typing import Final
 from volsched import registry
 from volsched.diagnose.cluster_snapshot import ClusterSnapshot
 from volsched.diagnose.nodes import NodeDetails
+from volsched.diagnose.queues import QueueDetails
 from volsched.framework.config.loading import find_in_data
 from volsched.kube.client.rest import Api
 from volsched.kube.watch.config_source import ConfigMapSource, ConfigReports
@@ -154,6 +155,17 @@ class Follower:
         await self.picture()
         async with self._turn:
             return self._live.node(name)
+
+    async def queue(self, name: str) -> QueueDetails | None:
+        """Return what pictures leave out of a queue, or None if there is no such queue."""
+        await self.picture()
+        async with self._turn:
+            return self._live.queue(name)
+
+    @property
+    def reclaims(self) -> bool:
+        """True if the scheduler reclaims for queues below their deserved shares."""
+        return self._live.reclaims
 
     def reasons(self, namespace: str, name: str) -> tuple[Reason, ...]:
         """Return why a job has waited so far."""

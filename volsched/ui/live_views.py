@@ -50,7 +50,7 @@ class _LiveView:
 
     view: View
 
-    def show(self, scope: Visibility, picture: Picture) -> Sequence[Event]:
+    async def show(self, scope: Visibility, picture: Picture) -> Sequence[Event]:
         """Show another picture."""
         return self.view.show(seen_by(scope, picture), picture.history)
 

@@ -215,6 +215,11 @@ def _parts(state: NodeState, query: Query, scope: Visibility, colours: Colouring
     return {group: part for group, part in found if part is not None}
 
 
+def tiles_of(state: NodeState, query: Query, scope: Visibility, colours: Colouring) -> dict[str, Tile]:
+    """Return the tiles of one node by group."""
+    return {group: part.tile for group, part in _parts(state, query, scope, colours).items()}
+
+
 def _part(
     state: NodeState, group: str, shown: Sequence[NodeCards], query: Query, scope: Visibility, colours: Colouring
 ) -> _Part | None:

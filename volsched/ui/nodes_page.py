@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from urllib.parse import urlencode
 
 from aiohttp import web
 
+from volsched.ui.access import Visibility
 from volsched.ui.context import PageContext
 from volsched.ui.node_map import COLOURED_BY, MODEL, MapTemplates, MapView, Query
+from volsched.ui.picture import Picture
 from volsched.ui.streams import Streams
+from volsched.ui.table import Event
 
 
 class NodesPage:
@@ -44,11 +48,31 @@ class NodesPage:
         )
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
-        return await self._streams.serve(request, self._view(request))
+        return await self._streams.serve(request, _LiveMap(self._view(request)))
 
     def _view(self, request: web.Request) -> MapView:
         query = Query.read(request.query, request.query.getall("open", ()))
         return MapView(query, self._templates, partial(_address, _kept(request)))
+
+
+@dataclass(frozen=True, slots=True)
+class _LiveMap:
+    """The map as a stream shows it."""
+
+    view: MapView
+
+    async def show(self, scope: Visibility, picture: Picture) -> Sequence[Event]:
+        """Show another picture."""
+        return self.view.show(scope, picture)
+
+    def everything(self) -> Sequence[Event]:
+        """Return the events that show all groups."""
+        return self.view.everything()
+
+    @property
+    def digest(self) -> str:
+        """Return a short name for what is shown."""
+        return self.view.digest
 
 
 def _kept(request: web.Request) -> list[tuple[str, str]]:

@@ -43,6 +43,7 @@ class Bar(NamedTuple):
     reserved: int
     deserved: int | None
     quota: int | None
+    guarantee: int | None
 
 
 class JobRow(NamedTuple):
@@ -272,15 +273,16 @@ def tree(queues: Iterable[QueueState]) -> Iterator[tuple[QueueState, int]]:
 
 
 def bar(figures: Figures) -> Bar:
-    """Return the lengths of the parts of a resource's bar: the whole is the largest of used, deserved and quota."""
+    """Return the lengths of the parts of a resource's bar. The whole is the largest amount."""
     used, reserved = number(figures.used), number(figures.reserved or "0")
-    deserved, quota = (None if text is None else number(text) for text in (figures.deserved, figures.quota))
-    most = max(used + reserved, deserved or 0, quota or 0) or 1
+    stated = (figures.deserved, figures.quota, figures.guarantee)
+    deserved, quota, guarantee = (None if text is None else number(text) for text in stated)
+    most = max(used + reserved, deserved or 0, quota or 0, guarantee or 0) or 1
 
     def part(amount: float | None) -> int | None:
         return None if amount is None else round(100 * amount / most)
 
-    return Bar(part(used) or 0, part(reserved) or 0, part(deserved), part(quota))
+    return Bar(part(used) or 0, part(reserved) or 0, part(deserved), part(quota), part(guarantee))
 
 
 def points(moments: Sequence[Moment]) -> str:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from volsched.diagnose.cards import NodeCards, card_names_in
 from volsched.diagnose.cluster_snapshot import ClusterSnapshot
 from volsched.diagnose.nodes import NodeDetails, NodeState, details_of_node
 from volsched.diagnose.queries import queue_state
+from volsched.diagnose.queues import QueueDetails, details_of_queue
 from volsched.diagnose.records import QueueState, WaitingJob
+from volsched.framework.quota_report import QuotaTable
 from volsched.model.changes import Change
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
@@ -22,6 +25,9 @@ from volsched.ui.cards import LiveCards
 from volsched.ui.history import History, Moment
 from volsched.ui.read_only_scheduler import ReadOnlyScheduler
 from volsched.ui.waiting import Reason, WaitingList
+
+RECLAIM: Final = "reclaim"
+"""The action that evicts pods for queues below their deserved shares."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +68,7 @@ class Live:
         self._history = History()
         self._counts: dict[str, tuple[int, int]] = {}
         self._waiting_in: frozenset[str] = frozenset()
+        self._tables: tuple[QuotaTable, ...] | None = None
         self._configuration = configured.configuration
         self._picture = Picture()
 
@@ -85,6 +92,20 @@ class Live:
         state = next((state for state in self._picture.nodes if state.name == name), None)
         return details_of_node(self.cluster, node, state) if node is not None and state is not None else None
 
+    def queue(self, name: str) -> QueueDetails | None:
+        """Return everything about a queue that the picture leaves out, or None. Call it between looks."""
+        usage = self._scheduler.usage
+        if usage is None:
+            return None
+        if self._tables is None:
+            self._tables = self._scheduler.tables()
+        return details_of_queue(self.cluster, usage, self._tables, name)
+
+    @property
+    def reclaims(self) -> bool:
+        """True if the scheduler reclaims for queues below their deserved shares."""
+        return RECLAIM in self._scheduler.profile.configuration.actions
+
     def use(self, configuration: str) -> None:
         """Use another configuration of the scheduler, which holds, from the next look on. May be called at any time."""
         self._configuration = configuration
@@ -103,6 +124,7 @@ class Live:
     def look(self, now: float) -> Picture:
         """Hold a session and return the picture. ``now`` is in seconds since the epoch."""
         self._configure()
+        self._tables = None
         cards, nodes, held_in = self._cards.all(), self._cards.nodes(), self._cards.namespaces
         self._scheduler.wants_usage |= self._use.changed
         self._cards.is_hearing = self._use.is_hearing = False

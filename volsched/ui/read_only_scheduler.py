@@ -15,7 +15,7 @@ from volsched.framework.accounts.admissions import Admissions
 from volsched.framework.boundary import Bounds
 from volsched.framework.config.configuration import PluginOption
 from volsched.framework.plugin import Plugin
-from volsched.framework.quota_report import Usage
+from volsched.framework.quota_report import QuotaTable, Usage
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import SessionClose
 from volsched.framework.session import Session
@@ -68,6 +68,7 @@ class ReadOnlyScheduler:
         self.session: Session | None = None
         self.wants_usage = True
         self.usage: Usage | None = None
+        self._tables: Sequence[Callable[[], QuotaTable]] = ()
         self.dirty: dict[str, JobInfo] = {}
         self._reported: tuple[JobInfo, ...] = ()
         self._plan = StepRecorder()
@@ -117,6 +118,12 @@ class ReadOnlyScheduler:
         self.session = session
         if self.wants_usage:
             self.usage, self.wants_usage = usage_of(self), False
+
+        self._tables = session.reported(lambda report: report.table)
+
+    def tables(self) -> tuple[QuotaTable, ...]:
+        """Return the tables of quotas of the plugins in force. Call it between sessions."""
+        return tuple(table() for table in self._tables)
 
     def _closing(self, session: Session) -> None:
         """Note the jobs of this session's report. Held tasks are still in place."""

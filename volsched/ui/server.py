@@ -13,7 +13,9 @@ from volsched.ui.access import AccessReviews
 from volsched.ui.context import HEADERS, PageContext
 from volsched.ui.job_page import JobPage
 from volsched.ui.live_views import LiveViews
+from volsched.ui.node_page import NodePage
 from volsched.ui.nodes_page import NodesPage
+from volsched.ui.queue_page import QueuePage
 from volsched.ui.source import PictureSource
 from volsched.ui.streams import Streams
 from volsched.ui.what_if_page import WhatIfPage
@@ -37,6 +39,8 @@ class Ui:
             LiveViews(self.context, self.streams),
             JobPage(self.context),
             NodesPage(self.context, self.streams),
+            NodePage(self.context, self.streams),
+            QueuePage(self.context, self.streams),
             WhatIfPage(self.context),
         )
 

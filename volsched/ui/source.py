@@ -8,6 +8,7 @@ from typing import Final, Protocol
 
 from volsched.diagnose.cluster_snapshot import ClusterSnapshot
 from volsched.diagnose.nodes import NodeDetails
+from volsched.diagnose.queues import QueueDetails
 from volsched.ui.picture import Picture
 from volsched.ui.waiting import Reason
 
@@ -64,6 +65,13 @@ class PictureSource(Protocol):
 
     async def node(self, name: str) -> NodeDetails | None:
         """Return everything about a node, or None if there is no such node."""
+
+    async def queue(self, name: str) -> QueueDetails | None:
+        """Return what pictures leave out of a queue, or None if there is no such queue."""
+
+    @property
+    def reclaims(self) -> bool:
+        """True if the scheduler reclaims for queues below their deserved shares."""
 
     def reasons(self, namespace: str, name: str) -> Sequence[Reason]:
         """Return why a job has waited so far."""

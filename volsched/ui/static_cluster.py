@@ -9,6 +9,7 @@ from typing import Final
 
 from volsched.diagnose.cluster_snapshot import ClusterSnapshot
 from volsched.diagnose.nodes import NodeDetails
+from volsched.diagnose.queues import QueueDetails
 from volsched.model.changes import Change
 from volsched.ports import CycleReport
 from volsched.ui.picture import Live, Picture
@@ -79,6 +80,15 @@ class StaticCluster:
     async def node(self, name: str) -> NodeDetails | None:
         """Return everything about a node, or None if there is no such node."""
         return self._live.node(name)
+
+    async def queue(self, name: str) -> QueueDetails | None:
+        """Return what pictures leave out of a queue, or None if there is no such queue."""
+        return self._live.queue(name)
+
+    @property
+    def reclaims(self) -> bool:
+        """True if the scheduler reclaims for queues below their deserved shares."""
+        return self._live.reclaims
 
     def reasons(self, namespace: str, name: str) -> Sequence[Reason]:
         """Return why a job waits."""

@@ -6,8 +6,9 @@ A browser that does not read gets nothing further: its stream is closed, and a n
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final, Protocol
 
@@ -36,7 +37,7 @@ CHUNK: Final = 1 << 16
 class LivePart(Protocol):
     """A part of a page in one browser."""
 
-    def show(self, scope: Visibility, picture: Picture) -> Sequence[Event]:
+    async def show(self, scope: Visibility, picture: Picture) -> Sequence[Event]:
         """Show another picture. Return the events that do so in the browser."""
 
     def everything(self) -> Sequence[Event]:
@@ -45,6 +46,31 @@ class LivePart(Protocol):
     @property
     def digest(self) -> str:
         """Return a short name for what is shown."""
+
+
+class Sections:
+    """A part whose sections are made anew for each picture; those that changed are sent. The events have their names.
+
+    ``make`` returns the HTML of the sections by name. It raises an HTTP error if there is nothing to show any more.
+    """
+
+    def __init__(self, make: Callable[[Visibility, Picture], Awaitable[Mapping[str, str]]]) -> None:
+        self._make = make
+        self.html: Mapping[str, str] = {}
+
+    async def show(self, scope: Visibility, picture: Picture) -> Sequence[Event]:
+        """Show another picture."""
+        before, self.html = self.html, await self._make(scope, picture)
+        return [(name, html) for name, html in self.html.items() if before.get(name) != html]
+
+    def everything(self) -> Sequence[Event]:
+        """Return the events that show all sections."""
+        return list(self.html.items())
+
+    @property
+    def digest(self) -> str:
+        """Return a short name for what is shown."""
+        return hashlib.sha256("\0".join(self.html.values()).encode()).hexdigest()[:16]
 
 
 class Streams:
@@ -61,7 +87,7 @@ class Streams:
         with self._counted(await self._context.asker(request)):
             answer = web.StreamResponse(headers={**HEADERS, **STREAM})
             await answer.prepare(request)
-            part.show(scope, picture)
+            await part.show(scope, picture)
             try:
                 if "Last-Event-ID" in request.headers or request.query.get("seen") != part.digest:
                     await _send(answer, part.everything(), number)
@@ -89,7 +115,7 @@ class Streams:
     async def _follow(self, request: web.Request, answer: web.StreamResponse, part: LivePart, number: int) -> None:
         while True:
             number, picture = await self._next(request, answer, number)
-            events = part.show(await self._context.scope(request, picture), picture)
+            events = await part.show(await self._context.scope(request, picture), picture)
             if events:
                 await _send(answer, events, number)
 
