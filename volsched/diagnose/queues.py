@@ -133,7 +133,10 @@ class _Amount(AnswerRecord, frozen=True):
 def _dimensions(usage: Usage) -> Iterator[_Amount]:
     for name, use in usage.queues.items():
         for resource, of in use.dimensions:
-            yield _Amount(name, resource, of.used, of.deserved, of.reclaimable, is_card=resource in use.cards)
+            beyond = of.reclaimable
+            if beyond is None and use.queue.spec.reclaimable:
+                beyond = max(0, of.used - (of.deserved or 0))
+            yield _Amount(name, resource, of.used, of.deserved, beyond, is_card=resource in use.cards)
 
 
 def _counted(tables: Iterable[QuotaTable]) -> Iterator[_Amount]:
@@ -155,8 +158,8 @@ def _reclaimable(usage: Usage, name: str, amounts: Iterable[_Amount]) -> Iterato
     above = levels(queues, name)
     parents = {queue.spec.parent for queue in queues.values()}
     by_resource: dict[str, dict[str, _Amount]] = {}
-    for amount in amounts:
-        by_resource.setdefault(amount.resource, {})[amount.queue] = amount
+    for each in amounts:
+        by_resource.setdefault(each.resource, {})[each.queue] = each
     for resource, found in by_resource.items():
         own = found.get(name)
         if own is None or own.deserved is None:

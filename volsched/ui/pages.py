@@ -6,7 +6,6 @@ import hashlib
 import json
 import re
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeVar
@@ -27,9 +26,6 @@ VIEWS: Final = ("queues", "cards", "waiting")
 
 PAGE: Final = 200
 """Rows of a page: what a browser on a phone lays out at once."""
-
-MOST_LISTED: Final = 5
-"""Jobs that are named below a queue."""
 
 Filters = Mapping[str, str]
 Row = TypeVar("Row")
@@ -54,13 +50,11 @@ class JobRow(NamedTuple):
 
 
 class QueueRow(NamedTuple):
-    """A queue in the list: its depth, its longest waiting job, and the usage of its first resource."""
+    """A queue in the list: its depth, and since when its job that waits longest has waited."""
 
     queue: QueueState
     depth: int
-    jobs: tuple[JobRow, ...]
-    others: int
-    moments: tuple[Moment, ...]
+    longest: float | None
 
 
 @dataclass(slots=True)
@@ -214,23 +208,9 @@ def job_rows(jobs: Sequence[WaitingJob]) -> tuple[JobRow, ...]:
     return tuple(map(JobRow, jobs, names_of(jobs)))
 
 
-def _queue_rows(seen: VisiblePicture, filters: Filters, history: HistoryOf) -> Sequence[QueueRow]:
-    rows = list(_all_queue_rows(seen, history))
+def _queue_rows(seen: VisiblePicture, filters: Filters, _: HistoryOf) -> Sequence[QueueRow]:
+    rows = [QueueRow(queue, depth, seen.longest.get(queue.name)) for queue, depth in tree(seen.queues)]
     return _matching("queues", filters, rows, lambda row: (row.queue.name,))
-
-
-def _all_queue_rows(seen: VisiblePicture, history: HistoryOf) -> Iterator[QueueRow]:
-    waiting: dict[str, list[WaitingJob]] = defaultdict(list)
-    for job in seen.waiting:
-        waiting[job.queue].append(job)
-    for queue, depth in tree(seen.queues):
-        jobs = job_rows(sorted(waiting[queue.name], key=_longest_first)[:MOST_LISTED])
-        moments = tuple(history(queue.name, queue.figures[0].resource)) if queue.figures else ()
-        yield QueueRow(queue, depth, jobs, seen.others.get(queue.name, 0), moments)
-
-
-def _longest_first(job: WaitingJob) -> tuple[bool, float, int]:
-    return job.since is None, job.since or 0.0, job.position
 
 
 _ROWS: Final[Mapping[str, Callable[[VisiblePicture, Filters, HistoryOf], Sequence[Any]]]] = {

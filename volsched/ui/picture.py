@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 from volsched.diagnose.cards import NodeCards, card_names_in
 from volsched.diagnose.cluster_snapshot import ClusterSnapshot
@@ -35,7 +35,8 @@ class Picture:
     """The lists of all views. Equal pictures in a row are the same object.
 
     ``namespaces`` are those of all named jobs and pods; ``group_labels`` are labels by which nodes can be grouped.
-    ``history`` gives what a queue used of a resource while the page has been open.
+    ``history`` gives what a queue used of a resource while the page has been open. ``seen`` keeps the visible parts of
+    the picture by the rights of readers.
     """
 
     queues: tuple[QueueState, ...] = ()
@@ -45,6 +46,7 @@ class Picture:
     namespaces: frozenset[str] = frozenset()
     group_labels: tuple[str, ...] = ()
     history: Callable[[str, str], Sequence[Moment]] = lambda _queue, _resource: ()
+    seen: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def job(self, namespace: str, name: str) -> WaitingJob | None:
         """Return a job that waits, or None when it does not, or is not there."""

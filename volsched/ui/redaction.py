@@ -68,10 +68,22 @@ class VisiblePicture:
         others = (job for job in self.picture.waiting if not self.scope.names(job.namespace))
         return dict(Counter(_queue_name(self.scope, job.queue) for job in others))
 
+    @cached_property
+    def longest(self) -> dict[str, float]:
+        """Return since when the visible job that waits longest has waited, by queue."""
+        found: dict[str, float] = {}
+        for job in self.waiting:
+            if job.since is not None and job.since < found.get(job.queue, float("inf")):
+                found[job.queue] = job.since
+        return found
+
 
 def seen_by(scope: Visibility, picture: Picture) -> VisiblePicture:
-    """Return the visible part."""
-    return VisiblePicture(scope, picture)
+    """Return the visible part: one object for all readers with equal rights."""
+    found: VisiblePicture | None = picture.seen.get(scope)
+    if found is None:
+        found = picture.seen[scope] = VisiblePicture(scope, picture)
+    return found
 
 
 def _queue_name(scope: Visibility, queue: str) -> str:
