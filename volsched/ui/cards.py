@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from volsched.diagnose.card_states import CardBar, CardSums, FreeCards, with_states
 from volsched.diagnose.cards import (
     STANDARD,
     CardNames,
@@ -43,6 +44,9 @@ class LiveCards(Observer):
         self._claims: dict[str, ResourceClaim] = {}
         self._claims_on: dict[Device, dict[str, list[str]]] = {}
         self._touched: set[str] = set()
+        self._free = FreeCards()
+        self._sums = CardSums()
+        self._bars: tuple[CardBar, ...] = ()
         self._cards: dict[str, tuple[NodeCards, ...]] = {}
         self._all: tuple[NodeCards, ...] = ()
         cluster.observe(self)
@@ -54,7 +58,17 @@ class LiveCards(Observer):
                 self._list_again(name)
             self._touched.clear()
             self._all = tuple(sorted((each for cards in self._cards.values() for each in cards), key=by_model))
+            self._bars = self._sums.bars()
         return self._all
+
+    def bars(self) -> tuple[CardBar, ...]:
+        """Return the cards of each model by state, as of the last call of ``all``."""
+        return self._bars
+
+    def use_free(self, free_cards: FreeCards) -> None:
+        """Take in the states of free cards."""
+        self._touched.update(free_cards.differing(self._free))
+        self._free = free_cards
 
     def use(self, names: CardNames) -> None:
         """Name cards in another way from now on."""
@@ -64,7 +78,9 @@ class LiveCards(Observer):
     def _list_again(self, name: str) -> None:
         slices = self._slices_of.get(name, {}).values()
         info = self._cluster.nodes.get(name)
-        found = tuple(cards_of_node(name, self._nodes.get(name), info, slices, self._holder_of, self._names))
+        cards = cards_of_node(name, self._nodes.get(name), info, slices, self._holder_of, self._names)
+        found = tuple(with_states(each, info, self._free) for each in cards)
+        self._sums.put(name, found)
         if found:
             self._cards[name] = found
         else:

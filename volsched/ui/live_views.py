@@ -6,16 +6,16 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, Protocol
 from urllib.parse import urlencode
 
 from aiohttp import web
 
 from volsched.ui.access import Visibility
 from volsched.ui.context import HEADERS, PageContext
-from volsched.ui.pages import VIEWS, View
+from volsched.ui.pages import VIEWS, HistoryOf
 from volsched.ui.picture import Picture
-from volsched.ui.redaction import seen_by
+from volsched.ui.redaction import VisiblePicture, seen_by
 from volsched.ui.table import Event
 
 STREAM: Final = {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
@@ -26,6 +26,20 @@ MOST_STREAMS: Final = 512
 """Open pages of one person, and of all."""
 
 HEARTBEAT_SECONDS: Final = 15.0
+
+
+class LiveView(Protocol):
+    """What is shown in one browser."""
+
+    @property
+    def digest(self) -> str:
+        """Return a short name for what is shown."""
+
+    def show(self, seen: VisiblePicture, history: HistoryOf) -> list[Event]:
+        """Show something else. Return the events that do so in the browser."""
+
+    def everything(self) -> list[Event]:
+        """Return the events that show all of it, whatever the browser shows."""
 
 
 class LiveViews:
@@ -45,14 +59,17 @@ class LiveViews:
         _, picture, seen = await self._context.seen(request)
         view = self._context.pages.view(name, request.query)
         view.show(seen, picture.history)
-        live = urlencode({**request.query, "seen": view.table.digest})
+        live = urlencode({**request.query, "seen": view.digest})
         return self._context.page(name, view=view, filters=request.query, live=live)
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
         name = request.match_info["view"]
         if name not in VIEWS:
             raise web.HTTPNotFound
-        view = self._context.pages.view(name, request.query)
+        return await self.events(request, self._context.pages.view(name, request.query))
+
+    async def events(self, request: web.Request, view: LiveView) -> web.StreamResponse:
+        """Send the events of a view until the reader leaves. The query has the digest of what the reader has."""
         number, picture = await self._context.source.picture()
         scope = await self._context.scope(request, picture)
         with self._streaming(await self._context.asker(request)):
@@ -72,13 +89,13 @@ class LiveViews:
                 del self.streams[asker]
 
     async def _stream(
-        self, request: web.Request, view: View, number: int, scope: Visibility, picture: Picture
+        self, request: web.Request, view: LiveView, number: int, scope: Visibility, picture: Picture
     ) -> web.StreamResponse:
         answer = web.StreamResponse(headers={**HEADERS, **STREAM})
         await answer.prepare(request)
         view.show(seen_by(scope, picture), picture.history)
-        if "Last-Event-ID" in request.headers or request.query.get("seen") != view.table.digest:
-            await answer.write(_event(view.table.everything(), number) + _event(view.caption(), number))
+        if "Last-Event-ID" in request.headers or request.query.get("seen") != view.digest:
+            await answer.write(b"".join(_event(event, number) for event in view.everything()))
         try:
             while True:
                 number, picture = await self._next(answer, request, number)

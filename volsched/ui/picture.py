@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from volsched.diagnose.cards import NodeCards, card_names_in
 from volsched.diagnose.cluster_snapshot import ClusterSnapshot
 from volsched.diagnose.queries import queue_state
+from volsched.diagnose.reasons import ReasonCount, frequent_reasons
 from volsched.diagnose.records import QueueState, WaitingJob
 from volsched.model.changes import Change
 from volsched.model.cluster import Cluster
@@ -18,7 +19,8 @@ from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo
 from volsched.model.status import TaskStatus
 from volsched.ui.cards import LiveCards
-from volsched.ui.history import History, Moment
+from volsched.ui.history import Day, History, Moment
+from volsched.ui.overview import MOST_REASONS, Overview, RecentJobs
 from volsched.ui.read_only_scheduler import ReadOnlyScheduler
 from volsched.ui.waiting import Reason, WaitingList
 
@@ -34,6 +36,7 @@ class Picture:
     cards: tuple[NodeCards, ...] = ()
     waiting: tuple[WaitingJob, ...] = ()
     history: Callable[[str, str], Sequence[Moment]] = lambda _queue, _resource: ()
+    overview: Overview = field(default_factory=Overview)
 
     def job(self, namespace: str, name: str) -> WaitingJob | None:
         """Return a job that waits, or None when it does not, or is not there."""
@@ -53,9 +56,12 @@ class Live:
         self._cards = LiveCards(self.cluster, card_names_in(self._scheduler.profile.configuration))
         self._use = _Use()
         self.cluster.observe(self._use)
+        self._recent = RecentJobs(self.cluster)
+        self._day = Day()
         self._waiting = WaitingList(self._scheduler)
         self._history = History()
         self._counts: dict[str, tuple[int, int]] = {}
+        self._reasons: tuple[ReasonCount, ...] = ()
         self._configuration = configured.configuration
         self._picture = Picture()
 
@@ -85,27 +91,37 @@ class Live:
 
     def due(self) -> float | None:
         """Return when a picture changes without changes of objects, in seconds since the epoch."""
-        times = [self._waiting.due, *(time for time in [self._scheduler.wake_at()] if time is not None)]
-        return min(times) if min(times) < float("inf") else None
+        times = (self._waiting.due, self._recent.due, self._scheduler.wake_at())
+        first = min(time for time in times if time is not None)
+        return first if first < float("inf") else None
 
     def look(self, now: float) -> Picture:
         """Hold a session and return the picture. ``now`` is in seconds since the epoch."""
         self._configure()
-        cards = self._cards.all()
         self._scheduler.wants_usage |= self._use.changed
-        self._cards.is_hearing = self._use.is_hearing = False
+        self._cards.is_hearing = self._use.is_hearing = self._recent.is_hearing = False
         try:
             starts = self._scheduler.run()
             started = self._waiting.note(self._take_dirty(), starts)
             self._scheduler.take_back()
         finally:
-            self._cards.is_hearing = self._use.is_hearing = True
+            self._cards.is_hearing = self._use.is_hearing = self._recent.is_hearing = True
+        self._cards.use_free(self._scheduler.free_cards)
+        cards = self._cards.all()
         self._waiting.note_started(started, now)
         waiting = self._waiting.all(now)
         if waiting is not self._picture.waiting:
             self._counts = _counted(waiting)
-        self._picture = self._changed(self._queues(now), cards, waiting)
+            self._reasons = frequent_reasons(waiting, MOST_REASONS)
+        self._picture = self._changed(self._queues(now), cards, waiting, self._overview(now, waiting))
         return self._picture
+
+    def _overview(self, now: float, waiting: Sequence[WaitingJob]) -> Overview:
+        bars = self._cards.bars()
+        self._day.note(now, sum(bar.used for bar in bars), len(waiting))
+        faults = self._scheduler.mirror.quarantine.objects()
+        tables = self._scheduler.tables
+        return Overview(bars, self._reasons, tables, faults, self._recent.counted(now), self._day.points())
 
     def _configure(self) -> None:
         if self._configuration != self._configured.configuration:
@@ -128,12 +144,16 @@ class Live:
         return queues
 
     def _changed(
-        self, queues: tuple[QueueState, ...], cards: tuple[NodeCards, ...], waiting: tuple[WaitingJob, ...]
+        self,
+        queues: tuple[QueueState, ...],
+        cards: tuple[NodeCards, ...],
+        waiting: tuple[WaitingJob, ...],
+        overview: Overview,
     ) -> Picture:
         before = self._picture
-        if (queues, cards, waiting) == (before.queues, before.cards, before.waiting):
+        if (queues, cards, waiting, overview) == (before.queues, before.cards, before.waiting, before.overview):
             return before
-        return Picture(queues, cards, waiting, self._history.of)
+        return Picture(queues, cards, waiting, self._history.of, overview)
 
 
 def _counted(waiting: Sequence[WaitingJob]) -> dict[str, tuple[int, int]]:

@@ -7,18 +7,23 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import msgspec
 
+from volsched.diagnose.card_states import STATES
 from volsched.diagnose.cards import Cell, NodeCards
 from volsched.diagnose.diff import SORTS
+from volsched.diagnose.reasons import frequent_reasons
 from volsched.diagnose.records import Difference, PodDifference, QueueState, WaitingJob
 from volsched.diagnose.redaction import OTHERS
+from volsched.framework.quota_report import QuotaRow, QuotaTable, Value
 from volsched.framework.redaction import without
+from volsched.mirror.quarantine import QuarantinedObject
 from volsched.ui.access import Visibility
+from volsched.ui.overview import MOST_REASONS, Overview
 from volsched.ui.picture import Picture
 
 SOMEBODY: Final = "somebody else's"
@@ -36,6 +41,9 @@ class VisiblePicture:
     waiting: tuple[WaitingJob, ...]
     others: dict[str, int]
     hidden_queues: int = 0
+    overview: Overview = field(default_factory=Overview)
+    hidden_rows: Mapping[str, int] = field(default_factory=dict)
+    """Rows of the overview's tables and faults that are only counted, by the name of the table."""
 
 
 def namespaces_in(picture: Picture) -> frozenset[str]:
@@ -48,15 +56,19 @@ def namespaces_in(picture: Picture) -> frozenset[str]:
 def seen_by(scope: Visibility, picture: Picture) -> VisiblePicture:
     """Return the visible part."""
     if scope.is_whole:
-        return VisiblePicture(picture.queues, picture.cards, picture.waiting, {})
+        return VisiblePicture(picture.queues, picture.cards, picture.waiting, {}, overview=picture.overview)
     others = Counter(_queue_name(scope, job.queue) for job in picture.waiting if not scope.names(job.namespace))
     queues = tuple(queue for queue in picture.queues if scope.names_queue(queue.name))
+    own = tuple(_job_without_names(scope, job) for job in picture.waiting if scope.names(job.namespace))
+    overview, hidden_rows = overview_for(scope, picture.overview, own)
     return VisiblePicture(
         tuple(_under_seen(scope, queue) for queue in queues),
         _cards(scope, picture.cards),
-        tuple(_job_without_names(scope, job) for job in picture.waiting if scope.names(job.namespace)),
+        own,
         dict(others),
         len(picture.queues) - len(queues),
+        overview,
+        hidden_rows,
     )
 
 
@@ -111,7 +123,72 @@ def _by_model(cards: Iterable[NodeCards]) -> Iterator[NodeCards]:
         own = [cell for each in found for cell in each.cells if cell.holder not in ("", SOMEBODY)]
         cells = tuple(Cell(str(place), cell.holder) for place, cell in enumerate(own, 1))
         used, total = sum(each.used for each in found), sum(each.total for each in found)
-        yield NodeCards(f"{len(found)} nodes", model, sort, used, total, cells)
+        states = {state: sum(getattr(each, state) for each in found) for state in STATES}
+        yield NodeCards(f"{len(found)} nodes", model, sort, used, total, cells, **states)
+
+
+# --- overview -------------------------------------------------------------------------------------------------------
+
+FAULTS: Final = "faults"
+"""The name of the list of faults among hidden rows."""
+
+_OPEN_COLUMNS: Final = ("card", "model", "resource", "deviceClass", "dimension")
+"""Columns of tables that name no object of others."""
+
+
+def overview_for(
+    scope: Visibility, overview: Overview, own: Sequence[WaitingJob]
+) -> tuple[Overview, Mapping[str, int]]:
+    """Return the visible part of the overview, and by table how many rows are only counted.
+
+    Cards and counts of jobs are for every reader. Reasons are those of the reader's ``own`` jobs.
+    """
+    tables = [(table, [row for row in table.rows if _is_visible(scope, table, row)]) for table in overview.tables]
+    faults = [fault for fault in overview.faults if _names_fault(scope, fault)]
+    hidden = {table.name: len(table.rows) - len(rows) for table, rows in tables}
+    hidden[FAULTS] = len(overview.faults) - len(faults)
+    shown = replace(
+        overview,
+        reasons=frequent_reasons(own, MOST_REASONS),
+        tables=tuple(replace(table, rows=[_row(scope, row) for row in rows]) for table, rows in tables),
+        faults=tuple(replace(fault, message=without_names(scope, fault.message)) for fault in faults),
+    )
+    return shown, {name: number for name, number in hidden.items() if number}
+
+
+def _is_visible(scope: Visibility, table: QuotaTable, row: QuotaRow) -> bool:
+    return all(_names(scope, column, name) for column, name in zip(table.about, row.about, strict=True))
+
+
+def _names(scope: Visibility, column: str, name: Value) -> bool:
+    """True if a reader may see a name in a column. Names in columns of an unknown kind are for no such reader."""
+    text = str(name)
+    match column:
+        case "queue":
+            return name is None or scope.names_queue(text)
+        case "job" | "pod" | "namespace":
+            return scope.names(text.partition("/")[0])
+        case "node":
+            return scope.nodes
+    return name is None or column in _OPEN_COLUMNS
+
+
+def _row(scope: Visibility, row: QuotaRow) -> QuotaRow:
+    return replace(row, figures={name: _figure(scope, name, value) for name, value in row.figures.items()})
+
+
+def _figure(scope: Visibility, name: str, value: Value) -> Value:
+    if not isinstance(value, str):
+        return value
+    if name == "nodes":
+        return value if scope.nodes else len(value.split(", "))
+    return without_names(scope, value)
+
+
+def _names_fault(scope: Visibility, fault: QuarantinedObject) -> bool:
+    if fault.namespace:
+        return scope.names(fault.namespace)
+    return {"Node": scope.nodes, "Queue": scope.names_queue(fault.name)}.get(fault.kind, False)
 
 
 # --- what if --------------------------------------------------------------------------------------------------------

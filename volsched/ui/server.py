@@ -13,6 +13,7 @@ from volsched.ui.access import AccessReviews
 from volsched.ui.context import HEADERS, PageContext
 from volsched.ui.job_page import JobPage
 from volsched.ui.live_views import LiveViews
+from volsched.ui.overview_page import OverviewPage
 from volsched.ui.source import PictureSource
 from volsched.ui.what_if_page import WhatIfPage
 
@@ -28,10 +29,15 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class Ui:
     """The application. With ``access`` each reader is reviewed; without, the reader needs the ``link``."""
 
-    def __init__(self, source: PictureSource, access: AccessReviews | None = None) -> None:
-        self.context = PageContext(source, access)
+    def __init__(self, source: PictureSource, access: AccessReviews | None = None, grafana_url: str = "") -> None:
+        self.context = PageContext(source, access, grafana_url)
         self.views = LiveViews(self.context)
-        self._parts = (self.views, JobPage(self.context), WhatIfPage(self.context))
+        self._parts = (
+            OverviewPage(self.context, self.views),
+            self.views,
+            JobPage(self.context),
+            WhatIfPage(self.context),
+        )
 
     def application(self) -> web.Application:
         """Return what serves it."""
@@ -79,7 +85,7 @@ class Ui:
     async def _home(self, request: web.Request) -> web.Response:
         if self._is_handed_over(request):
             return self.context.secret.hand_over(request)
-        raise web.HTTPFound("/queues")
+        raise web.HTTPFound("/overview")
 
     async def _state(self, request: web.Request) -> web.Response:
         """Return the state of the source for the header, and nothing if the reader has it already."""
