@@ -113,10 +113,10 @@ def _serve_still(paths: Sequence[str], flags: Mapping[str, Any], address: str, c
     progress = Progress()
     found = known(paths, flags, progress)
     try:
-        cluster = StaticCluster(found, schedules=snapshot_in(paths) is None, on_cycle=progress.cycle, cluster=cluster)
+        still = StaticCluster(found, schedules=snapshot_in(paths) is None, on_cycle=progress.cycle, cluster=cluster)
     except ConfigError as error:
         refuse(error, found.origin)
-    _run(serve_still(cluster, address, _report_link))
+    _run(serve_still(still, address, _report_link))
 
 
 def _serve_cluster(flags: Mapping[str, Any], address: str, cluster: str, *, auth: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
+from volsched.diagnose.card_states import NOT_READY as NOT_READY_TAINTS
 from volsched.diagnose.cards import NodeCards
 from volsched.diagnose.queries import quantities
 from volsched.diagnose.records import AnswerRecord
@@ -58,7 +59,8 @@ def owner_of(job: JobInfo) -> CardOwner:
 def states_of(node: api.Node, info: NodeInfo | None) -> tuple[str, ...]:
     """Return the states of a node that keep further pods off it; none for a node in order."""
     found = [CORDONED] if node.spec.unschedulable else []
-    if any(condition.type == _READY and condition.status != "True" for condition in node.status.conditions):
+    is_ready = all(condition.type != _READY or condition.status == "True" for condition in node.status.conditions)
+    if not is_ready or any(taint.key in NOT_READY_TAINTS for taint in node.spec.taints):
         found.append(NOT_READY)
     if info is not None and info.spec.terminating:
         found.append(LEAVING)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from volsched.diagnose.card_states import CardBar, CardSums, FreeCards, with_states
 from volsched.diagnose.cards import (
     STANDARD,
     CardNames,
@@ -50,6 +51,9 @@ class LiveCards(Observer):
         self._claims: dict[str, ResourceClaim] = {}
         self._claims_on: dict[Device, dict[str, list[str]]] = {}
         self._touched: set[str] = set()
+        self._free = FreeCards()
+        self._sums = CardSums()
+        self._bars: tuple[CardBar, ...] = ()
         self._cards: dict[str, tuple[NodeCards, ...]] = {}
         self._all: tuple[NodeCards, ...] = ()
         self._states: dict[str, NodeState] = {}
@@ -95,6 +99,7 @@ class LiveCards(Observer):
             self._touched.clear()
             self._all = tuple(sorted((each for cards in self._cards.values() for each in cards), key=by_model))
             self._all_states = tuple(self._states[name] for name in sorted(self._states))
+            self._bars = self._sums.bars()
 
     def _note_promises(self) -> None:
         """Touch the nodes whose promises have changed."""
@@ -106,6 +111,15 @@ class LiveCards(Observer):
             if name in self._nodes and sorted(before.get(name, ())) != sorted(promised.get(name, ())):
                 self._touched.add(name)
 
+    def bars(self) -> tuple[CardBar, ...]:
+        """Return the cards of each model by state, as of the last call of ``all``."""
+        return self._bars
+
+    def use_free(self, free_cards: FreeCards) -> None:
+        """Take in the states of free cards."""
+        self._touched.update(free_cards.differing(self._free))
+        self._free = free_cards
+
     def use(self, names: CardNames) -> None:
         """Name cards in another way from now on."""
         self._names = names
@@ -114,7 +128,9 @@ class LiveCards(Observer):
     def _list_again(self, name: str) -> None:
         slices = self._slices_of.get(name, {}).values()
         node, info = self._nodes.get(name), self._cluster.nodes.get(name)
-        found = tuple(cards_of_node(name, node, info, slices, self._holder_of, self._names))
+        cards = cards_of_node(name, node, info, slices, self._holder_of, self._names)
+        found = tuple(with_states(each, info, self._free) for each in cards)
+        self._sums.put(name, found)
         if not found:
             self._cards.pop(name, None)
         elif found != self._cards.get(name):

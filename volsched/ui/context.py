@@ -36,8 +36,10 @@ class PageContext:
     With ``access``, the API server is asked about each reader. Without, a reader needs the link with the ``secret``.
     """
 
-    def __init__(self, source: PictureSource, access: AccessReviews | None) -> None:
+    def __init__(self, source: PictureSource, access: AccessReviews | None, grafana_url: str = "") -> None:
+        """``grafana_url`` is the address of Grafana with the shipped dashboards; empty without."""
         self.source = source
+        self.grafana_url = grafana_url
         self.access = access
         self.secret = LinkSecret()
         self.pages = Pages(source.now)

@@ -4,17 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 from urllib.parse import urlencode
 
 from aiohttp import web
 
 from volsched.ui.access import Visibility
 from volsched.ui.context import PageContext
-from volsched.ui.pages import VIEWS, View
+from volsched.ui.pages import VIEWS, HistoryOf
 from volsched.ui.picture import Picture
-from volsched.ui.redaction import seen_by
+from volsched.ui.redaction import VisiblePicture, seen_by
 from volsched.ui.streams import Streams
 from volsched.ui.table import Event
+
+
+class LiveView(Protocol):
+    """What is shown in one browser."""
+
+    @property
+    def digest(self) -> str:
+        """Return a short name for what is shown."""
+
+    def show(self, seen: VisiblePicture, history: HistoryOf) -> list[Event]:
+        """Show something else. Return the events that do so in the browser."""
+
+    def everything(self) -> list[Event]:
+        """Return the events that show all of it, whatever the browser shows."""
 
 
 class LiveViews:
@@ -36,29 +51,32 @@ class LiveViews:
         _, picture, seen = await self._context.seen(request)
         view = self._context.pages.view(name, request.query)
         view.show(seen, picture.history)
-        live = urlencode({**request.query, "seen": view.table.digest})
+        live = urlencode({**request.query, "seen": view.digest})
         return self._context.page(name, view=view, filters=request.query, live=live)
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
-        view = self._context.pages.view(request.path.rpartition("/")[2], request.query)
-        return await self._streams.serve(request, _LiveView(view))
+        return await self.events(request, self._context.pages.view(request.path.rpartition("/")[2], request.query))
+
+    async def events(self, request: web.Request, view: LiveView) -> web.StreamResponse:
+        """Send the events of a view until the reader leaves. The query has the digest of what the reader has."""
+        return await self._streams.serve(request, _LivePart(view))
 
 
 @dataclass(frozen=True, slots=True)
-class _LiveView:
+class _LivePart:
     """A view as a stream shows it."""
 
-    view: View
+    view: LiveView
 
     async def show(self, scope: Visibility, picture: Picture) -> Sequence[Event]:
         """Show another picture."""
         return self.view.show(seen_by(scope, picture), picture.history)
 
     def everything(self) -> Sequence[Event]:
-        """Return the events that show all rows."""
-        return self.view.table.everything(), self.view.caption()
+        """Return the events that show all of it."""
+        return self.view.everything()
 
     @property
     def digest(self) -> str:
         """Return a short name for what is shown."""
-        return self.view.table.digest
+        return self.view.digest

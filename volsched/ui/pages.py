@@ -14,9 +14,11 @@ from urllib.parse import quote
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from volsched.diagnose.card_states import states_in
 from volsched.diagnose.cards import NodeCards
 from volsched.diagnose.records import Figures, QueueState, WaitingJob
 from volsched.diagnose.workload_names import names_of
+from volsched.mirror.reading import seconds
 from volsched.ui.history import Moment, number
 from volsched.ui.redaction import VisiblePicture
 from volsched.ui.table import Event, Table
@@ -76,6 +78,15 @@ class View:
         before, self._caption = self._caption, self._summary(seen, first, len(rows))
         return [*events, self.caption()] if self._caption != before else events
 
+    @property
+    def digest(self) -> str:
+        """Return a short name for what is shown."""
+        return self.table.digest
+
+    def everything(self) -> list[Event]:
+        """Return the events that show all rows and the words above them, whatever is shown."""
+        return [self.table.everything(), self.caption()]
+
     def caption(self) -> Event:
         """Return the event that shows the words above the table."""
         return "said", self._caption
@@ -99,7 +110,7 @@ class View:
 
 FILTERS: Final[Mapping[str, tuple[str, ...]]] = {
     "queues": ("queue",),
-    "cards": ("model", "node", "holder"),
+    "cards": ("model", "node", "holder", "state"),
     "waiting": ("namespace", "queue", "reason"),
 }
 """The filters of each view."""
@@ -134,6 +145,10 @@ def environment(now: Callable[[], float] = time.time) -> Environment:
         link=link,
         job_address=job_address,
         name=name,
+        stamp=stamp_seconds,
+        until=lambda at: until(at, now()),
+        number=cards_text,
+        words_of=words_of,
     )
     made.globals.update(filters_of=FILTERS, words=SORT_WORDS, navigation=NAVIGATION, now=now)
     made.trim_blocks = made.lstrip_blocks = True
@@ -189,7 +204,7 @@ def _matching(view: str, filters: Filters, rows: Sequence[Row], texts: Callable[
 
 def _card_rows(seen: VisiblePicture, filters: Filters, _: HistoryOf) -> Sequence[NodeCards]:
     def texts(cards: NodeCards) -> Iterable[str]:
-        return cards.model, cards.node, " ".join(cell.holder for cell in cards.cells)
+        return cards.model, cards.node, " ".join(cell.holder for cell in cards.cells), states_in(cards)
 
     return _matching("cards", filters, seen.cards, texts)
 
@@ -302,6 +317,30 @@ def age(since: float | None, now: float) -> str:
         if seconds >= length:
             return f"{seconds // length} {unit}"
     return f"{seconds} s"
+
+
+def until(at: float, now: float) -> str:
+    """Return how far a moment is from now: `in 2 h`, or `5 min ago`; times are in seconds since the epoch."""
+    return f"in {age(now, at)}" if at > now else f"{age(at, now)} ago"
+
+
+_HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_STAMP: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+
+
+def stamp_seconds(value: object) -> float | None:
+    """Return the seconds since the epoch of a time as Kubernetes writes it; None for any other value."""
+    return seconds(value) or None if isinstance(value, str) and _STAMP.fullmatch(value) else None
+
+
+def words_of(name: str) -> str:
+    """Return a name in camel case as words."""
+    return _HUMP.sub(" ", name).lower().replace("cpu", "CPU")
+
+
+def cards_text(amount: float) -> str:
+    """Return a number of cards, with three decimals at most."""
+    return f"{amount:,.3f}".rstrip("0").rstrip(".")
 
 
 def moment(seconds: float) -> str:

@@ -11,8 +11,8 @@ from volsched.diagnose.cluster_snapshot import ClusterSnapshot
 from volsched.diagnose.nodes import NodeDetails, NodeState, details_of_node
 from volsched.diagnose.queries import queue_state
 from volsched.diagnose.queues import QueueDetails, details_of_queue
+from volsched.diagnose.reasons import ReasonCount, frequent_reasons
 from volsched.diagnose.records import QueueState, WaitingJob
-from volsched.framework.quota_report import QuotaTable
 from volsched.model.changes import Change
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
@@ -22,7 +22,8 @@ from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo
 from volsched.model.status import TaskStatus
 from volsched.ui.cards import LiveCards
-from volsched.ui.history import History, Moment
+from volsched.ui.history import Day, History, Moment
+from volsched.ui.overview import MOST_REASONS, Overview, RecentJobs
 from volsched.ui.read_only_scheduler import ReadOnlyScheduler
 from volsched.ui.waiting import Reason, WaitingList
 
@@ -46,6 +47,7 @@ class Picture:
     namespaces: frozenset[str] = frozenset()
     group_labels: tuple[str, ...] = ()
     history: Callable[[str, str], Sequence[Moment]] = lambda _queue, _resource: ()
+    overview: Overview = field(default_factory=Overview)
     seen: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def job(self, namespace: str, name: str) -> WaitingJob | None:
@@ -66,11 +68,13 @@ class Live:
         self._cards = LiveCards(self.cluster, card_names_in(self._scheduler.profile.configuration))
         self._use = _Use()
         self.cluster.observe(self._use)
+        self._recent = RecentJobs(self.cluster)
+        self._day = Day()
         self._waiting = WaitingList(self._scheduler)
         self._history = History()
         self._counts: dict[str, tuple[int, int]] = {}
         self._waiting_in: frozenset[str] = frozenset()
-        self._tables: tuple[QuotaTable, ...] | None = None
+        self._reasons: tuple[ReasonCount, ...] = ()
         self._configuration = configured.configuration
         self._picture = Picture()
 
@@ -99,9 +103,7 @@ class Live:
         usage = self._scheduler.usage
         if usage is None:
             return None
-        if self._tables is None:
-            self._tables = self._scheduler.tables()
-        return details_of_queue(self.cluster, usage, self._tables, name)
+        return details_of_queue(self.cluster, usage, self._scheduler.tables, name)
 
     @property
     def reclaims(self) -> bool:
@@ -120,39 +122,49 @@ class Live:
 
     def due(self) -> float | None:
         """Return when a picture changes without changes of objects, in seconds since the epoch."""
-        times = [self._waiting.due, *(time for time in [self._scheduler.wake_at()] if time is not None)]
-        return min(times) if min(times) < float("inf") else None
+        times = (self._waiting.due, self._recent.due, self._scheduler.wake_at())
+        first = min(time for time in times if time is not None)
+        return first if first < float("inf") else None
 
     def look(self, now: float) -> Picture:
         """Hold a session and return the picture. ``now`` is in seconds since the epoch."""
         self._configure()
-        self._tables = None
-        cards, nodes, held_in = self._cards.all(), self._cards.nodes(), self._cards.namespaces
         self._scheduler.wants_usage |= self._use.changed
-        self._cards.is_hearing = self._use.is_hearing = False
+        self._cards.is_hearing = self._use.is_hearing = self._recent.is_hearing = False
         try:
             starts = self._scheduler.run()
             started = self._waiting.note(self._take_dirty(), starts)
             self._scheduler.take_back()
         finally:
-            self._cards.is_hearing = self._use.is_hearing = True
+            self._cards.is_hearing = self._use.is_hearing = self._recent.is_hearing = True
+        self._cards.use_free(self._scheduler.free_cards)
+        cards = self._cards.all()
         self._waiting.note_started(started, now)
         waiting = self._waiting.all(now)
         if waiting is not self._picture.waiting:
             self._counts = _counted(waiting)
             self._waiting_in = frozenset(job.namespace for job in waiting)
+            self._reasons = frequent_reasons(waiting, MOST_REASONS)
         self._picture = self._changed(
             Picture(
                 queues=self._queues(now),
                 cards=cards,
                 waiting=waiting,
-                nodes=nodes,
-                namespaces=held_in | self._waiting_in,
+                nodes=self._cards.nodes(),
+                namespaces=self._cards.namespaces | self._waiting_in,
                 group_labels=self._cards.group_labels,
                 history=self._history.of,
+                overview=self._overview(now, waiting),
             )
         )
         return self._picture
+
+    def _overview(self, now: float, waiting: Sequence[WaitingJob]) -> Overview:
+        bars = self._cards.bars()
+        self._day.note(now, sum(bar.used for bar in bars), len(waiting))
+        faults = self._scheduler.mirror.quarantine.objects()
+        tables = self._scheduler.tables
+        return Overview(bars, self._reasons, tables, faults, self._recent.counted(now), self._day.points())
 
     def _configure(self) -> None:
         if self._configuration != self._configured.configuration:
@@ -180,7 +192,9 @@ class Live:
 
 
 def _content(picture: Picture) -> tuple[object, ...]:
-    return picture.queues, picture.cards, picture.waiting, picture.nodes, picture.group_labels
+    return (
+        picture.queues, picture.cards, picture.waiting, picture.nodes, picture.group_labels, picture.overview
+    )  # fmt: skip
 
 
 def _counted(waiting: Sequence[WaitingJob]) -> dict[str, tuple[int, int]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import urlencode
 
@@ -17,7 +17,7 @@ from volsched.ui.context import PageContext
 from volsched.ui.history import Moment
 from volsched.ui.pages import JobRow, job_rows
 from volsched.ui.picture import Picture
-from volsched.ui.redaction import VisiblePicture, seen_by
+from volsched.ui.redaction import VisiblePicture, is_visible_row, seen_by
 from volsched.ui.streams import Sections, Streams
 
 MOST_WAITING: Final = 100
@@ -25,8 +25,6 @@ MOST_WAITING: Final = 100
 
 _NO_QUEUE: Final = "there is no such queue, or it is not for you to see\n"
 _PARTS: Final = ("tree", "quotas", "reclaim", "usage", "waiting", "running")
-_PUBLIC_TABLES: Final = ("usage",)
-"""Tables without names of jobs, which readers with fewer rights see, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +125,7 @@ def visible_queue(seen: VisiblePicture, details: QueueDetails, name: str, *, rec
         [each for each in children if scope.names_queue(each)],
         sum(not scope.names_queue(each) for each in children),
         [*state.figures, *details.quotas],
-        [table for table in details.tables if scope.is_whole or table.name in _PUBLIC_TABLES],
+        list(_tables(scope, details)),
         reclaims,
         list(_reclaimable(scope, details)),
         list(_histories(seen.picture, state)),
@@ -154,6 +152,13 @@ def _reclaimable(scope: Visibility, details: QueueDetails) -> Iterable[VisibleRe
     for each in details.reclaimable:
         named = tuple(source for source in each.sources if scope.names_queue(source.queue))
         yield VisibleReclaim(each.resource, each.short, each.amount, named, len(each.sources) - len(named))
+
+
+def _tables(scope: Visibility, details: QueueDetails) -> Iterable[QuotaTable]:
+    for table in details.tables:
+        rows = [row for row in table.rows if is_visible_row(scope, table, row)]
+        if rows:
+            yield replace(table, rows=rows)
 
 
 def _histories(picture: Picture, state: QueueState) -> Iterable[tuple[str, Sequence[Moment]]]:

@@ -7,18 +7,24 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Final
 
 import msgspec
 
+from volsched.diagnose.card_states import STATES
 from volsched.diagnose.cards import Cell, NodeCards
 from volsched.diagnose.diff import SORTS
+from volsched.diagnose.reasons import frequent_reasons
 from volsched.diagnose.records import Difference, PodDifference, QueueState, WaitingJob
 from volsched.diagnose.redaction import OTHERS
+from volsched.framework.quota_report import QuotaRow, QuotaTable, Value
 from volsched.framework.redaction import without
+from volsched.mirror.quarantine import QuarantinedObject
 from volsched.ui.access import Visibility
+from volsched.ui.overview import MOST_REASONS, Overview
 from volsched.ui.picture import Picture
 
 SOMEBODY: Final = "somebody else's"
@@ -67,6 +73,21 @@ class VisiblePicture:
             return {}
         others = (job for job in self.picture.waiting if not self.scope.names(job.namespace))
         return dict(Counter(_queue_name(self.scope, job.queue) for job in others))
+
+    @property
+    def overview(self) -> Overview:
+        """Return the visible part of the overview."""
+        return self._overview[0]
+
+    @property
+    def hidden_rows(self) -> Mapping[str, int]:
+        """Return the rows of the overview's tables and faults that are only counted, by the name of the table."""
+        return self._overview[1]
+
+    @cached_property
+    def _overview(self) -> tuple[Overview, Mapping[str, int]]:
+        whole = self.picture.overview
+        return (whole, {}) if self.scope.is_whole else overview_for(self.scope, whole, self.waiting)
 
     @cached_property
     def longest(self) -> dict[str, float]:
@@ -137,7 +158,73 @@ def _by_model(cards: Iterable[NodeCards]) -> Iterator[NodeCards]:
         own = [cell for each in found for cell in each.cells if cell.holder not in ("", SOMEBODY)]
         cells = tuple(Cell(str(place), cell.holder) for place, cell in enumerate(own, 1))
         used, total = sum(each.used for each in found), sum(each.total for each in found)
-        yield NodeCards(f"{len(found)} nodes", model, sort, used, total, cells)
+        states = {state: sum(getattr(each, state) for each in found) for state in STATES}
+        yield NodeCards(f"{len(found)} nodes", model, sort, used, total, cells, **states)
+
+
+# --- overview -------------------------------------------------------------------------------------------------------
+
+FAULTS: Final = "faults"
+"""The name of the list of faults among hidden rows."""
+
+_OPEN_COLUMNS: Final = ("card", "model", "resource", "deviceClass", "dimension")
+"""Columns of tables that name no object of others."""
+
+
+def overview_for(
+    scope: Visibility, overview: Overview, own: Sequence[WaitingJob]
+) -> tuple[Overview, Mapping[str, int]]:
+    """Return the visible part of the overview, and by table how many rows are only counted.
+
+    Cards and counts of jobs are for every reader. Reasons are those of the reader's ``own`` jobs.
+    """
+    tables = [(table, [row for row in table.rows if is_visible_row(scope, table, row)]) for table in overview.tables]
+    faults = [fault for fault in overview.faults if _names_fault(scope, fault)]
+    hidden = {table.name: len(table.rows) - len(rows) for table, rows in tables}
+    hidden[FAULTS] = len(overview.faults) - len(faults)
+    shown = replace(
+        overview,
+        reasons=frequent_reasons(own, MOST_REASONS),
+        tables=tuple(replace(table, rows=[_row(scope, row) for row in rows]) for table, rows in tables),
+        faults=tuple(replace(fault, message=without_names(scope, fault.message)) for fault in faults),
+    )
+    return shown, {name: number for name, number in hidden.items() if number}
+
+
+def is_visible_row(scope: Visibility, table: QuotaTable, row: QuotaRow) -> bool:
+    """True if a reader may see all names of a row."""
+    return all(_names(scope, column, name) for column, name in zip(table.about, row.about, strict=True))
+
+
+def _names(scope: Visibility, column: str, name: Value) -> bool:
+    """True if a reader may see a name in a column. Names in columns of an unknown kind are for no such reader."""
+    text = str(name)
+    match column:
+        case "queue":
+            return name is None or scope.names_queue(text)
+        case "job" | "pod" | "namespace":
+            return scope.names(text.partition("/")[0])
+        case "node":
+            return scope.nodes
+    return name is None or column in _OPEN_COLUMNS
+
+
+def _row(scope: Visibility, row: QuotaRow) -> QuotaRow:
+    return replace(row, figures={name: _figure(scope, name, value) for name, value in row.figures.items()})
+
+
+def _figure(scope: Visibility, name: str, value: Value) -> Value:
+    if not isinstance(value, str):
+        return value
+    if name == "nodes":
+        return value if scope.nodes else len(value.split(", "))
+    return without_names(scope, value)
+
+
+def _names_fault(scope: Visibility, fault: QuarantinedObject) -> bool:
+    if fault.namespace:
+        return scope.names(fault.namespace)
+    return {"Node": scope.nodes, "Queue": scope.names_queue(fault.name)}.get(fault.kind, False)
 
 
 # --- what if --------------------------------------------------------------------------------------------------------
