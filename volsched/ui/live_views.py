@@ -6,17 +6,17 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, Protocol
 from urllib.parse import urlencode
 
 from aiohttp import web
 
 from volsched.ui.access import Visibility
 from volsched.ui.context import HEADERS, PageContext
-from volsched.ui.pages import VIEWS, View
+from volsched.ui.pages import VIEWS, HistoryOf
 from volsched.ui.picture import Picture
-from volsched.ui.redaction import seen_by
-from volsched.ui.table import Event
+from volsched.ui.redaction import VisiblePicture, seen_by
+from volsched.ui.table import Event, Table
 
 STREAM: Final = {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
 """Of events: a proxy in front hands on each as it comes."""
@@ -26,6 +26,20 @@ MOST_STREAMS: Final = 512
 """Open pages of one person, and of all."""
 
 HEARTBEAT_SECONDS: Final = 15.0
+
+
+class LiveView(Protocol):
+    """A view in one browser: ``show`` a picture, and send the events that it returns."""
+
+    @property
+    def table(self) -> Table:
+        """Return the rows."""
+
+    def show(self, seen: VisiblePicture, history: HistoryOf) -> list[Event]:
+        """Show something else. The events that do so where it was shown before."""
+
+    def caption(self) -> Event:
+        """Return the event that shows the words above the table."""
 
 
 class LiveViews:
@@ -52,7 +66,10 @@ class LiveViews:
         name = request.match_info["view"]
         if name not in VIEWS:
             raise web.HTTPNotFound
-        view = self._context.pages.view(name, request.query)
+        return await self.events(request, self._context.pages.view(name, request.query))
+
+    async def events(self, request: web.Request, view: LiveView) -> web.StreamResponse:
+        """Follow a view for a reader. Raises an HTTP error if the reader has too many pages open."""
         number, picture = await self._context.source.picture()
         scope = await self._context.scope(request, picture)
         with self._streaming(await self._context.asker(request)):
@@ -72,7 +89,7 @@ class LiveViews:
                 del self.streams[asker]
 
     async def _stream(
-        self, request: web.Request, view: View, number: int, scope: Visibility, picture: Picture
+        self, request: web.Request, view: LiveView, number: int, scope: Visibility, picture: Picture
     ) -> web.StreamResponse:
         answer = web.StreamResponse(headers={**HEADERS, **STREAM})
         await answer.prepare(request)

@@ -19,8 +19,9 @@ from volsched.diagnose.workload_names import names_of
 from volsched.ui.history import Moment, number
 from volsched.ui.redaction import VisiblePicture
 from volsched.ui.table import Event, Table
+from volsched.ui.words import breakable, cards_first
 
-VIEWS: Final = ("queues", "cards", "waiting")
+VIEWS: Final = ("queues", "cards")
 """The views that are followed live."""
 
 PAGE: Final = 200
@@ -74,7 +75,7 @@ class View:
         """Show something else. The events that do so where it was shown before."""
         rows = _ROWS[self.name](seen, self.filters, history)
         first = PAGE * (min(self.page, max(1, -(-len(rows) // PAGE))) - 1)
-        shown = _on_page(self.name, rows[first : first + PAGE])
+        shown = rows[first : first + PAGE]
         events = self.table.show([(row_id(*_NAMES[self.name](row)), row) for row in shown])
         before, self._caption = self._caption, self._summary(seen, first, len(rows))
         return [*events, self.caption()] if self._caption != before else events
@@ -103,7 +104,6 @@ class View:
 FILTERS: Final[Mapping[str, tuple[str, ...]]] = {
     "queues": ("queue",),
     "cards": ("model", "node", "holder"),
-    "waiting": ("namespace", "queue", "reason"),
 }
 """The filters of each view."""
 
@@ -114,6 +114,7 @@ def environment() -> Environment:
         loader=PackageLoader("volsched.ui"), autoescape=True, undefined=StrictUndefined, extensions=["jinja2.ext.do"]
     )
     made.filters.update(bar=bar, age=age, moment=moment, points=points, course=course, link=link)
+    made.filters.update(name=breakable, cards_first=cards_first)
     made.globals.update(filters_of=FILTERS, words=SORT_WORDS)
     made.trim_blocks = made.lstrip_blocks = True
     return made
@@ -167,15 +168,6 @@ def _card_rows(seen: VisiblePicture, filters: Filters, _: HistoryOf) -> Sequence
     return _matching("cards", filters, seen.cards, texts)
 
 
-def _job_rows(seen: VisiblePicture, filters: Filters, _: HistoryOf) -> Sequence[WaitingJob]:
-    return _matching("waiting", filters, seen.waiting, lambda job: (job.namespace, job.queue, job.message))
-
-
-def _on_page(view: str, rows: Sequence[Any]) -> Sequence[Any]:
-    """Return the rows of one page. Jobs get names that tell the workloads on it apart."""
-    return job_rows(rows) if view == "waiting" else rows
-
-
 def job_rows(jobs: Sequence[WaitingJob]) -> tuple[JobRow, ...]:
     """Return the rows of some jobs, with names that tell their workloads apart."""
     return tuple(map(JobRow, jobs, names_of(jobs)))
@@ -203,12 +195,10 @@ def _longest_first(job: WaitingJob) -> tuple[bool, float, int]:
 _ROWS: Final[Mapping[str, Callable[[VisiblePicture, Filters, HistoryOf], Sequence[Any]]]] = {
     "queues": _queue_rows,
     "cards": _card_rows,
-    "waiting": _job_rows,
 }
 _NAMES: Final[Mapping[str, Callable[[Any], tuple[str, ...]]]] = {
     "queues": lambda row: (row.queue.name,),
     "cards": lambda row: (row.model, row.node, row.sort),
-    "waiting": lambda row: (row.job.namespace, row.job.name),
 }
 """The keys of the rows of each view."""
 

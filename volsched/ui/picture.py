@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from volsched.diagnose.cards import NodeCards, card_names_in
 from volsched.diagnose.cluster_snapshot import ClusterSnapshot
@@ -19,6 +19,8 @@ from volsched.model.queues.queue import QueueInfo
 from volsched.model.status import TaskStatus
 from volsched.ui.cards import LiveCards
 from volsched.ui.history import History, Moment
+from volsched.ui.job_lines import Blocks
+from volsched.ui.job_lists import JobLists
 from volsched.ui.read_only_scheduler import ReadOnlyScheduler
 from volsched.ui.waiting import Reason, WaitingList
 
@@ -27,12 +29,14 @@ from volsched.ui.waiting import Reason, WaitingList
 class Picture:
     """The lists of all views. Equal pictures in a row are the same object.
 
-    ``history`` gives what a queue used of a resource while the page has been open.
+    ``jobs`` has the jobs of all states, in blocks. ``history`` gives what a queue used of a resource while the page has
+    been open.
     """
 
     queues: tuple[QueueState, ...] = ()
     cards: tuple[NodeCards, ...] = ()
     waiting: tuple[WaitingJob, ...] = ()
+    jobs: Blocks = field(default_factory=dict)
     history: Callable[[str, str], Sequence[Moment]] = lambda _queue, _resource: ()
 
     def job(self, namespace: str, name: str) -> WaitingJob | None:
@@ -53,7 +57,8 @@ class Live:
         self._cards = LiveCards(self.cluster, card_names_in(self._scheduler.profile.configuration))
         self._use = _Use()
         self.cluster.observe(self._use)
-        self._waiting = WaitingList(self._scheduler)
+        self._jobs = JobLists(self._scheduler)
+        self._waiting = self._jobs.waiting = WaitingList(self._scheduler)
         self._history = History()
         self._counts: dict[str, tuple[int, int]] = {}
         self._configuration = configured.configuration
@@ -92,20 +97,25 @@ class Live:
         """Hold a session and return the picture. ``now`` is in seconds since the epoch."""
         self._configure()
         cards = self._cards.all()
+        self._jobs.take(now)
         self._scheduler.wants_usage |= self._use.changed
-        self._cards.is_hearing = self._use.is_hearing = False
+        self._hear(False)
         try:
             starts = self._scheduler.run()
             started = self._waiting.note(self._take_dirty(), starts)
             self._scheduler.take_back()
         finally:
-            self._cards.is_hearing = self._use.is_hearing = True
+            self._hear(True)
         self._waiting.note_started(started, now)
         waiting = self._waiting.all(now)
         if waiting is not self._picture.waiting:
             self._counts = _counted(waiting)
         self._picture = self._changed(self._queues(now), cards, waiting)
         return self._picture
+
+    def _hear(self, does: bool) -> None:
+        """Have observers hear moves, or not, as they are those of a session that is taken back."""
+        self._cards.is_hearing = self._use.is_hearing = self._jobs.is_hearing = does
 
     def _configure(self) -> None:
         if self._configuration != self._configured.configuration:
@@ -131,9 +141,10 @@ class Live:
         self, queues: tuple[QueueState, ...], cards: tuple[NodeCards, ...], waiting: tuple[WaitingJob, ...]
     ) -> Picture:
         before = self._picture
-        if (queues, cards, waiting) == (before.queues, before.cards, before.waiting):
+        jobs = self._jobs.all()
+        if jobs is before.jobs and (queues, cards, waiting) == (before.queues, before.cards, before.waiting):
             return before
-        return Picture(queues, cards, waiting, self._history.of)
+        return Picture(queues, cards, waiting, jobs, self._history.of)
 
 
 def _counted(waiting: Sequence[WaitingJob]) -> dict[str, tuple[int, int]]:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
@@ -18,7 +18,8 @@ from volsched.diagnose.diff import SORTS
 from volsched.diagnose.records import Difference, PodDifference, QueueState, WaitingJob
 from volsched.diagnose.redaction import OTHERS
 from volsched.framework.redaction import without
-from volsched.ui.access import Visibility
+from volsched.ui.access import WHOLE, Visibility
+from volsched.ui.job_lines import Blocks, JobLine
 from volsched.ui.picture import Picture
 
 SOMEBODY: Final = "somebody else's"
@@ -36,11 +37,44 @@ class VisiblePicture:
     waiting: tuple[WaitingJob, ...]
     others: dict[str, int]
     hidden_queues: int = 0
+    jobs: VisibleJobs = field(default_factory=lambda: VisibleJobs(WHOLE, {}))
+
+
+@dataclass(frozen=True, slots=True)
+class VisibleJobs:
+    """The blocks of jobs that a reader may see. Messages in them still name others: see ``message``.
+
+    ``others``: how many jobs of others there are, by state.
+    """
+
+    scope: Visibility
+    blocks: Blocks
+    others: Mapping[str, int] = field(default_factory=dict)
+
+    def message(self, line: JobLine) -> str:
+        """Return the message of a job as the reader may see it."""
+        return without_names(self.scope, line.message)
+
+    def redacted(self, line: JobLine) -> JobLine:
+        """Return a line as the reader may see it."""
+        message = self.message(line)
+        return line if message == line.message else msgspec.structs.replace(line, message=message)
+
+
+def visible_jobs(scope: Visibility, blocks: Blocks) -> VisibleJobs:
+    """Return the jobs that a reader may see. The work is that of the number of blocks."""
+    if scope.namespaces is None:
+        return VisibleJobs(scope, blocks)
+    others: Counter[str] = Counter()
+    for key, lines in blocks.items():
+        if not scope.names(key.namespace):
+            others[key.state] += len(lines)
+    return VisibleJobs(scope, {key: lines for key, lines in blocks.items() if scope.names(key.namespace)}, others)
 
 
 def namespaces_in(picture: Picture) -> frozenset[str]:
     """Return the namespaces whose objects a picture names."""
-    jobs = {job.namespace for job in picture.waiting}
+    jobs = {key.namespace for key in picture.jobs}
     holders = {pod.partition("/")[0] for cards in picture.cards for cell in cards.cells for pod in _pods(cell.holder)}
     return frozenset((jobs | holders) - {""})
 
@@ -48,7 +82,8 @@ def namespaces_in(picture: Picture) -> frozenset[str]:
 def seen_by(scope: Visibility, picture: Picture) -> VisiblePicture:
     """Return the visible part."""
     if scope.is_whole:
-        return VisiblePicture(picture.queues, picture.cards, picture.waiting, {})
+        jobs = VisibleJobs(scope, picture.jobs)
+        return VisiblePicture(picture.queues, picture.cards, picture.waiting, {}, jobs=jobs)
     others = Counter(_queue_name(scope, job.queue) for job in picture.waiting if not scope.names(job.namespace))
     queues = tuple(queue for queue in picture.queues if scope.names_queue(queue.name))
     return VisiblePicture(
@@ -57,6 +92,7 @@ def seen_by(scope: Visibility, picture: Picture) -> VisiblePicture:
         tuple(_job_without_names(scope, job) for job in picture.waiting if scope.names(job.namespace)),
         dict(others),
         len(picture.queues) - len(queues),
+        visible_jobs(scope, picture.jobs),
     )
 
 

@@ -12,6 +12,7 @@ from aiohttp import web
 from volsched.ui.access import AccessReviews
 from volsched.ui.context import HEADERS, PageContext
 from volsched.ui.job_page import JobPage
+from volsched.ui.jobs_page import JobsPage
 from volsched.ui.live_views import LiveViews
 from volsched.ui.source import PictureSource
 from volsched.ui.what_if_page import WhatIfPage
@@ -31,7 +32,12 @@ class Ui:
     def __init__(self, source: PictureSource, access: AccessReviews | None = None) -> None:
         self.context = PageContext(source, access)
         self.views = LiveViews(self.context)
-        self._parts = (self.views, JobPage(self.context), WhatIfPage(self.context))
+        self._parts = (
+            JobsPage(self.context, self.views),
+            self.views,
+            JobPage(self.context),
+            WhatIfPage(self.context),
+        )
 
     def application(self) -> web.Application:
         """Return what serves it."""
