@@ -39,6 +39,7 @@ from volsched.framework.validation import Fault
 from volsched.model import api
 from volsched.model.errors import nearest, shortened
 from volsched.model.job import NATIVE, JobInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.owners import controller_of
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import IS_CHOSEN, IS_FINISHED
@@ -513,6 +514,17 @@ def node_lines(simulation: Looked, found: AskedAbout) -> tuple[NodeLine, ...]:
         grouped.setdefault(each.text, []).append(each.node)
     lines = [NodeLine(len(names), tuple(names[:MOST_NAMES]), refusal) for refusal, names in grouped.items()]
     return tuple(sorted(lines, key=lambda line: (line.refusal == _SORTED_LAST, -line.count, line.refusal)))
+
+
+def roomless_nodes(simulation: Looked, task: TaskInfo) -> Iterator[NodeInfo]:
+    """Yield the nodes that refuse a pod for want of room alone, and those with room."""
+    session = simulation.session
+    if session is None or not isinstance(session.engine, FastEngine):
+        return
+    rows = simulation.mirror.cluster.rows
+    yield from (
+        node for node, refusal in zip(rows, _refusals(session.engine, task), strict=True) if not refusal.message
+    )
 
 
 @dataclass(frozen=True, slots=True)
