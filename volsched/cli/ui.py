@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Coroutine, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -38,8 +39,15 @@ LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
     help="Serve by TLS to those alone whom the API server lets get /ui, as their bearer token says; for a Deployment "
     "behind a proxy that logs people in. Without it the page is for this machine.",
 )
+@click.option(
+    "--cluster-name",
+    default="",
+    metavar="NAME",
+    help="The name of the cluster in the header of the page; by default the context of the kubeconfig, with -f the "
+    "names of the files.",
+)
 @known_flags
-def ui(listen_address: str, auth: bool, **flags: Any) -> None:
+def ui(listen_address: str, auth: bool, cluster_name: str, **flags: Any) -> None:
     """Serve a page of the cluster: queues, cards, who waits and why, what would help, and what if. Nothing is written.
 
     It reads with your own rights, those of the ClusterRole volsched-ui, and follows every change. Open the link that it
@@ -63,9 +71,9 @@ def ui(listen_address: str, auth: bool, **flags: Any) -> None:
     paths = flags.pop("paths")
     _check(paths, listen_address, auth=auth)
     if paths:
-        _serve_still(paths, flags, listen_address)
+        _serve_still(paths, flags, listen_address, cluster_name or _names_of(paths))
     else:
-        _serve_cluster(flags, listen_address, auth=auth)
+        _serve_cluster(flags, listen_address, cluster_name or _context_of(flags), auth=auth)
 
 
 def _check(paths: Sequence[str], address: str, *, auth: bool) -> None:
@@ -82,27 +90,43 @@ def _check(paths: Sequence[str], address: str, *, auth: bool) -> None:
         )
 
 
-def _serve_still(paths: Sequence[str], flags: Mapping[str, Any], address: str) -> None:
+def _names_of(paths: Sequence[str]) -> str:
+    """Return the names of files, as the reader gave them, without their folders."""
+    return ", ".join(Path(path).resolve().name if path != "-" else "standard input" for path in paths)
+
+
+def _context_of(flags: Mapping[str, Any]) -> str:
+    """Return the context of the kubeconfig that is used; empty in a pod, and if there is none."""
+    from volsched.kube.client.contexts import current_context  # noqa: PLC0415 - `volsched --help` needs none of this
+    from volsched.kube.errors import CredentialsError  # noqa: PLC0415
+
+    try:
+        return flags["kube_context"] or current_context(flags["kubeconfig"])
+    except CredentialsError:
+        return ""  # the connection tells what is wrong with the kubeconfig
+
+
+def _serve_still(paths: Sequence[str], flags: Mapping[str, Any], address: str, cluster: str) -> None:
     from volsched.ui.program import serve_still  # noqa: PLC0415 - `volsched --help` needs none of this
     from volsched.ui.static_cluster import StaticCluster  # noqa: PLC0415
 
     progress = Progress()
     found = known(paths, flags, progress)
     try:
-        cluster = StaticCluster(found, schedules=snapshot_in(paths) is None, on_cycle=progress.cycle)
+        cluster = StaticCluster(found, schedules=snapshot_in(paths) is None, on_cycle=progress.cycle, cluster=cluster)
     except ConfigError as error:
         refuse(error, found.origin)
     _run(serve_still(cluster, address, _report_link))
 
 
-def _serve_cluster(flags: Mapping[str, Any], address: str, *, auth: bool) -> None:
+def _serve_cluster(flags: Mapping[str, Any], address: str, cluster: str, *, auth: bool) -> None:
     from volsched.kube.client.credentials import Source  # noqa: PLC0415 - `volsched --help` needs none of this
     from volsched.ui.program import serve  # noqa: PLC0415
 
     in_force.check_flags((), flags)
     configured = _configured(flags)
     source = Source(flags["kubeconfig"], flags["kube_context"], flags["master"])
-    _run(serve(source, configured, address, _report_link, with_access=auth))
+    _run(serve(source, configured, address, _report_link, with_access=auth, cluster=cluster))
 
 
 def _report_link(link: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any, Final
 
 from aiohttp import web
@@ -39,7 +40,7 @@ class PageContext:
         self.source = source
         self.access = access
         self.secret = LinkSecret()
-        self.pages = Pages()
+        self.pages = Pages(source.now)
         self.questions = ClusterQuestions(source)
 
     async def who(self, request: web.Request) -> Person | None:
@@ -83,9 +84,23 @@ class PageContext:
         scope = await self.scope(request, picture)
         return scope, picture, seen_by(scope, picture)
 
+    @property
+    def digest(self) -> str:
+        """Return a short name of what the header and the notices show, equal for equal ones."""
+        return hashlib.sha256(f"{self.source.state} {self.source.notice}".encode()).hexdigest()[:16]
+
     def page(self, template: str, **values: Any) -> web.Response:
         """Return a page, or a part of one, made from a template."""
-        text = self.pages.page(template, notice=self.source.notice, about=self.source.about, **values)
+        source = self.source
+        text = self.pages.page(
+            template,
+            notice=source.notice,
+            about=source.about,
+            cluster=source.cluster,
+            state=source.state,
+            digest=self.digest,
+            **values,
+        )
         return web.Response(text=text, content_type="text/html")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,6 +13,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from volsched.diagnose.cards import NodeCards
 from volsched.diagnose.records import Figures, QueueState, WaitingJob
@@ -19,7 +21,7 @@ from volsched.diagnose.workload_names import names_of
 from volsched.ui.history import Moment, number
 from volsched.ui.redaction import VisiblePicture
 from volsched.ui.table import Event, Table
-from volsched.ui.words import breakable, cards_first
+from volsched.ui.words import cards_first, until
 
 VIEWS: Final = ("queues", "cards")
 """The views that are followed live."""
@@ -108,14 +110,38 @@ FILTERS: Final[Mapping[str, tuple[str, ...]]] = {
 """The filters of each view."""
 
 
-def environment() -> Environment:
-    """Return the templates. Everything that they print is escaped."""
+NAVIGATION: Final = (
+    ("overview", "Overview"),
+    ("jobs", "Jobs"),
+    ("queues", "Queues"),
+    ("nodes", "Nodes"),
+    ("what-if", "What if"),
+)
+"""The pages in the header: their addresses and names."""
+
+_PARTS: Final = re.compile(r"[^-/._:,]*[-/._:,]+|[^-/._:,]+")
+
+_SECTIONS: Final = {"job": "jobs", "waiting": "jobs", "queue": "queues", "node": "nodes", "cards": "nodes"}
+"""The page in the header to which another template belongs."""
+
+
+def environment(now: Callable[[], float] = time.time) -> Environment:
+    """Return the templates. Everything that they print is escaped. ``now`` is the time for ages."""
     made = Environment(
         loader=PackageLoader("volsched.ui"), autoescape=True, undefined=StrictUndefined, extensions=["jinja2.ext.do"]
     )
-    made.filters.update(bar=bar, age=age, moment=moment, points=points, course=course, link=link)
-    made.filters.update(name=breakable, cards_first=cards_first)
-    made.globals.update(filters_of=FILTERS, words=SORT_WORDS)
+    made.filters.update(
+        bar=bar,
+        age=lambda since: age(since, now()),
+        moment=moment,
+        points=points,
+        course=lambda moments: course(moments, now()),
+        link=link,
+        name=name,
+        cards_first=cards_first,
+        until=lambda at: until(at, now()),
+    )
+    made.globals.update(filters_of=FILTERS, words=SORT_WORDS, navigation=NAVIGATION, now=now)
     made.trim_blocks = made.lstrip_blocks = True
     return made
 
@@ -133,13 +159,19 @@ SORT_WORDS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """Renders pages and views."""
+    """Renders pages and views. ``now`` is the time for ages, in seconds since the epoch."""
 
-    templates: Environment = field(default_factory=environment)
+    now: Callable[[], float] = time.time
+    templates: Environment = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "templates", environment(self.now))
 
     def page(self, template: str, /, **values: Any) -> str:
         """Return a whole page, or a part of one."""
-        return self.templates.get_template(f"{template}.html").render(page=template, **values)
+        return self.templates.get_template(f"{template}.html").render(
+            page=template, section=_SECTIONS.get(template, template), **values
+        )
 
     def view(self, name: str, filters: Filters) -> View:
         """Return a view that shows nothing yet."""
@@ -246,10 +278,10 @@ def points(moments: Sequence[Moment]) -> str:
     return json.dumps([[int(m.at) for m in moments], [m.used for m in moments], [m.quota for m in moments]])
 
 
-def course(moments: Sequence[Moment]) -> str:
+def course(moments: Sequence[Moment], now: float) -> str:
     """Report in words what a chart shows."""
     used = [m.used for m in moments]
-    return f"{used[0]:g} {age(moments[0].at)} ago, {used[-1]:g} now; from {min(used):g} to {max(used):g}"
+    return f"{used[0]:g} {age(moments[0].at, now)} ago, {used[-1]:g} now; from {min(used):g} to {max(used):g}"
 
 
 def link(job: Any) -> str:
@@ -258,11 +290,16 @@ def link(job: Any) -> str:
     return f"/job/{quote(namespace, safe='')}/{quote(name, safe='')}"
 
 
-def age(since: float | None) -> str:
-    """Return how long ago a moment was, in one unit."""
+def name(text: str) -> Markup:
+    """Return a name in HTML that breaks after `-`, `/`, `.`, `_`, `:` and `,` only, and keeps its own direction."""
+    return Markup("<bdi>{}</bdi>").format(Markup("<wbr>").join(_PARTS.findall(text)))
+
+
+def age(since: float | None, now: float) -> str:
+    """Return how long ago a moment was, in one unit; times are in seconds since the epoch."""
     if since is None:
         return ""
-    seconds = max(0, int(time.time() - since))
+    seconds = max(0, int(now - since))
     for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= length:
             return f"{seconds // length} {unit}"

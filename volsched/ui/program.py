@@ -35,12 +35,21 @@ OnServing = Callable[[str], None]
 
 
 async def serve(
-    source: Source, configured: ClusterSnapshot, address: str, on_serving: OnServing, *, with_access: bool = False
+    source: Source,
+    configured: ClusterSnapshot,
+    address: str,
+    on_serving: OnServing,
+    *,
+    with_access: bool = False,
+    cluster: str = "",
 ) -> None:
-    """Serve a cluster until a signal comes. Raises CredentialsError, and KubeSetupError when the address is taken."""
+    """Serve a cluster, with its name for people, until a signal comes.
+
+    Raises CredentialsError, and KubeSetupError when the address is taken.
+    """
     server = await Api.connect(source)
     try:
-        follower = Follower(server, configured)
+        follower = Follower(server, configured, cluster)
         access = AccessReviews(server) if with_access else None
         async with _served(Ui(follower, access), address, on_serving, self_signed_context() if with_access else None):
             await _until_stopped(follower.run())

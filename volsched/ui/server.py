@@ -43,7 +43,14 @@ class Ui:
         """Return what serves it."""
         app = web.Application(middlewares=[self._guard])
         app.on_cleanup.append(self._stop)
-        app.add_routes([web.get("/", self._home), web.get("/healthz", _healthy), web.static("/static", STATIC)])
+        app.add_routes(
+            [
+                web.get("/", self._home),
+                web.get("/state", self._state),
+                web.get("/healthz", _healthy),
+                web.static("/static", STATIC),
+            ]
+        )
         for part in self._parts:
             app.add_routes(part.routes())
         return app
@@ -79,6 +86,12 @@ class Ui:
         if self._is_handed_over(request):
             return self.context.secret.hand_over(request)
         raise web.HTTPFound("/queues")
+
+    async def _state(self, request: web.Request) -> web.Response:
+        """Return the state of the source for the header, and nothing if the reader has it already."""
+        if request.query.get("seen") == self.context.digest:
+            return web.Response(status=204)
+        return self.context.page("state_news")
 
 
 def _is_no_page(request: web.Request) -> bool:

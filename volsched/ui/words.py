@@ -1,24 +1,15 @@
-"""Texts of the cluster as the page shows them: names that break only where they may, and amounts in a useful order."""
+"""Amounts and times of the cluster as lists and pages tell them."""
 
 from __future__ import annotations
 
-import re
+import time
 from collections.abc import Mapping
 from typing import Final
-
-from markupsafe import Markup, escape
 
 MOST_REQUESTS: Final = 3
 """Resources of a request in a list."""
 
-_BREAK: Final = re.compile(r"(?<=[-/._:])(?=[^-/._:])")
 _AFTER_CARDS: Final = ("cpu", "memory")
-
-
-def breakable(name: str) -> Markup:
-    """Return a name as HTML that a browser may break after a dash, slash, dot, underscore or colon."""
-    parts = Markup("<wbr>").join(escape(part) for part in _BREAK.split(name))
-    return Markup("<bdi>{}</bdi>").format(parts)
 
 
 def cards_first(requests: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -28,3 +19,12 @@ def cards_first(requests: Mapping[str, str]) -> list[tuple[str, str]]:
         return "/" not in name, _AFTER_CARDS.index(name) if name in _AFTER_CARDS else len(_AFTER_CARDS), name
 
     return [(name, requests[name]) for name in sorted(requests, key=place)[:MOST_REQUESTS]]
+
+
+def until(at: float, now: float) -> str:
+    """Return a time to come for people, in UTC, and how long it is until then; both in seconds since the epoch."""
+    seconds = max(0, int(at - now))
+    days, rest = divmod(seconds, 86400)
+    hours, minutes = rest // 3600, rest % 3600 // 60
+    left = f"{days} d {hours} h" if days else f"{hours} h {minutes} min" if hours else f"{minutes} min"
+    return f"{time.strftime('%Y-%m-%d %H:%M', time.gmtime(at))} UTC, in {left}"
