@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from volsched import registry
@@ -26,7 +26,7 @@ from volsched.model.plan import RecordEvent
 from volsched.run.loop import GC_THRESHOLDS, GC_THRESHOLDS_LISTING
 from volsched.run.process import look_again
 from volsched.ui.picture import Live, Picture
-from volsched.ui.source import LISTING, LIVE, LOST, SourceState
+from volsched.ui.source import LISTING, LIVE, LOST, Answer, SourceState
 from volsched.ui.waiting import Reason
 
 PAUSE_SECONDS: Final = 0.3
@@ -147,6 +147,12 @@ class Follower:
         number, _ = await self.picture()
         async with self._turn:
             return number, self._live.known
+
+    async def ask(self, question: Callable[[Live], Answer]) -> Answer:
+        """Return the answer of the cluster of the newest picture."""
+        await self.picture()
+        async with self._turn:
+            return await asyncio.to_thread(question, self._live)
 
     def reasons(self, namespace: str, name: str) -> tuple[Reason, ...]:
         """Return why a job has waited so far."""

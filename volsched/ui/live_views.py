@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, Protocol
 from urllib.parse import urlencode
 
 from aiohttp import web
 
-from volsched.ui.access import Visibility
 from volsched.ui.context import HEADERS, PageContext
 from volsched.ui.pages import VIEWS, HistoryOf
 from volsched.ui.picture import Picture
@@ -26,6 +25,10 @@ MOST_STREAMS: Final = 512
 """Open pages of one person, and of all."""
 
 HEARTBEAT_SECONDS: Final = 15.0
+
+
+Changes = Callable[[Picture], Awaitable[list[Event]]]
+"""Returns the events by which a page shows another picture."""
 
 
 class LiveView(Protocol):
@@ -71,9 +74,33 @@ class LiveViews:
     async def events(self, request: web.Request, view: LiveView) -> web.StreamResponse:
         """Follow a view for a reader. Raises an HTTP error if the reader has too many pages open."""
         number, picture = await self._context.source.picture()
-        scope = await self._context.scope(request, picture)
+
+        async def changes(picture: Picture) -> list[Event]:
+            return view.show(seen_by(await self._context.scope(request, picture), picture), picture.history)
+
+        await changes(picture)
+        is_known = "Last-Event-ID" not in request.headers and request.query.get("seen") == view.table.digest
+        begin = [] if is_known else [view.table.everything(), view.caption()]
+        return await self.follow(request, number, begin, changes)
+
+    async def follow(
+        self, request: web.Request, number: int, begin: Sequence[Event], changes: Changes
+    ) -> web.StreamResponse:
+        """Send events to a reader who has picture ``number``: those to begin with, then the changes of each picture.
+
+        Raises an HTTP error if the reader has too many pages open.
+        """
         with self._streaming(await self._context.asker(request)):
-            return await self._stream(request, view, number, scope, picture)
+            answer = web.StreamResponse(headers={**HEADERS, **STREAM})
+            await answer.prepare(request)
+            await answer.write(b"".join(_event(event, number) for event in begin))
+            try:
+                while True:
+                    number, picture = await self._next(answer, request, number)
+                    if events := await changes(picture):
+                        await answer.write(b"".join(_event(event, number) for event in events))
+            except (web.HTTPException, ConnectionResetError):
+                return answer  # the reader may look no more, and hears why when the browser asks again; or has gone
 
     @contextmanager
     def _streaming(self, asker: str) -> Iterator[None]:
@@ -87,23 +114,6 @@ class LiveViews:
             self.streams[asker] -= 1
             if not self.streams[asker]:
                 del self.streams[asker]
-
-    async def _stream(
-        self, request: web.Request, view: LiveView, number: int, scope: Visibility, picture: Picture
-    ) -> web.StreamResponse:
-        answer = web.StreamResponse(headers={**HEADERS, **STREAM})
-        await answer.prepare(request)
-        view.show(seen_by(scope, picture), picture.history)
-        if "Last-Event-ID" in request.headers or request.query.get("seen") != view.table.digest:
-            await answer.write(_event(view.table.everything(), number) + _event(view.caption(), number))
-        try:
-            while True:
-                number, picture = await self._next(answer, request, number)
-                events = view.show(seen_by(await self._context.scope(request, picture), picture), picture.history)
-                if events:
-                    await answer.write(b"".join(_event(event, number) for event in events))
-        except (web.HTTPException, ConnectionResetError):
-            return answer  # who looked may look no more, and hears why when the browser asks again; or has gone
 
     async def _next(self, answer: web.StreamResponse, request: web.Request, number: int) -> tuple[int, Picture]:
         """Wait for the next picture. A line now and then finds readers that have gone, or lost access."""

@@ -21,7 +21,7 @@ from volsched.diagnose.workload_names import names_of
 from volsched.ui.history import Moment, number
 from volsched.ui.redaction import VisiblePicture
 from volsched.ui.table import Event, Table
-from volsched.ui.words import cards_first, until
+from volsched.ui.words import cards_first, share, short_bar, until
 
 VIEWS: Final = ("queues", "cards")
 """The views that are followed live."""
@@ -140,6 +140,8 @@ def environment(now: Callable[[], float] = time.time) -> Environment:
         name=name,
         cards_first=cards_first,
         until=lambda at: until(at, now()),
+        short_bar=short_bar,
+        share=share,
     )
     made.globals.update(filters_of=FILTERS, words=SORT_WORDS, navigation=NAVIGATION, now=now)
     made.trim_blocks = made.lstrip_blocks = True

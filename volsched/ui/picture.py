@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from volsched.diagnose.cards import NodeCards, card_names_in
 from volsched.diagnose.cluster_snapshot import ClusterSnapshot
+from volsched.diagnose.job_answers import JobAnswers, job_answers
 from volsched.diagnose.queries import queue_state
 from volsched.diagnose.records import QueueState, WaitingJob
 from volsched.model.changes import Change
@@ -16,10 +18,10 @@ from volsched.model.nodes.node import NodeInfo, NodeProperties
 from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo
-from volsched.model.status import TaskStatus
+from volsched.model.status import IS_FINISHED, ON_NODE, TaskStatus
 from volsched.ui.cards import LiveCards
 from volsched.ui.history import History, Moment
-from volsched.ui.job_lines import Blocks
+from volsched.ui.job_lines import COMPLETED, FAILED, RUNNING, WAITING, Blocks, JobLine
 from volsched.ui.job_lists import JobLists
 from volsched.ui.read_only_scheduler import ReadOnlyScheduler
 from volsched.ui.waiting import Reason, WaitingList
@@ -39,9 +41,19 @@ class Picture:
     jobs: Blocks = field(default_factory=dict)
     history: Callable[[str, str], Sequence[Moment]] = lambda _queue, _resource: ()
 
-    def job(self, namespace: str, name: str) -> WaitingJob | None:
-        """Return a job that waits, or None when it does not, or is not there."""
-        return next((job for job in self.waiting if (job.namespace, job.name) == (namespace, name)), None)
+    def line(self, namespace: str, name: str) -> JobLine | None:
+        """Return the line of a job in the lists, None for others."""
+        blocks = (lines for key, lines in self.jobs.items() if key.namespace == namespace)
+        return next((line for lines in blocks for line in lines if line.name == name), None)
+
+
+class FoundPod(NamedTuple):
+    """A pod that a search has found, its state in one word, and the name of its job."""
+
+    namespace: str
+    name: str
+    state: str
+    job: str
 
 
 class Live:
@@ -77,6 +89,23 @@ class Live:
     def reasons(self, namespace: str, name: str) -> tuple[Reason, ...]:
         """Return why a job has waited so far."""
         return tuple(self._waiting.reasons.get(f"{namespace}/{name}", ()))
+
+    def answers(self, namespace: str, name: str, now: float) -> JobAnswers | None:
+        """Return the answers about a job that is there, None for others. ``now`` is in seconds since the epoch."""
+        job = self.cluster.jobs.get(f"{namespace}/{name}")
+        return job_answers(self._scheduler, self._scheduler.objects, job, now) if job is not None else None
+
+    def named(self, text: str, may_name: Callable[[str], bool]) -> tuple[list[FoundPod], list[str]]:
+        """Return the pods in namespaces that may be named, and the nodes, that have a text in their names.
+
+        The text is in small letters.
+        """
+        pods = [
+            FoundPod(task.namespace, task.name, _word(task), task.job.name)
+            for task in self.cluster.tasks.values()
+            if task.job is not None and text in task.key.lower() and may_name(task.namespace)
+        ]
+        return pods, [name for name in self.cluster.nodes if text in name.lower()]
 
     def use(self, configuration: str) -> None:
         """Use another configuration of the scheduler, which holds, from the next look on. May be called at any time."""
@@ -145,6 +174,12 @@ class Live:
         if jobs is before.jobs and (queues, cards, waiting) == (before.queues, before.cards, before.waiting):
             return before
         return Picture(queues, cards, waiting, jobs, self._history.of)
+
+
+def _word(task: TaskInfo) -> str:
+    if IS_FINISHED[task.status]:
+        return FAILED if task.status is TaskStatus.FAILED else COMPLETED
+    return RUNNING if ON_NODE[task.status] else WAITING
 
 
 def _counted(waiting: Sequence[WaitingJob]) -> dict[str, tuple[int, int]]:

@@ -14,6 +14,7 @@ from volsched.ui.context import HEADERS, PageContext
 from volsched.ui.job_page import JobPage
 from volsched.ui.jobs_page import JobsPage
 from volsched.ui.live_views import LiveViews
+from volsched.ui.search_page import SearchPage
 from volsched.ui.source import PictureSource
 from volsched.ui.what_if_page import WhatIfPage
 
@@ -35,8 +36,9 @@ class Ui:
         self._parts = (
             JobsPage(self.context, self.views),
             self.views,
-            JobPage(self.context),
+            JobPage(self.context, self.views),
             WhatIfPage(self.context),
+            SearchPage(self.context),
         )
 
     def application(self) -> web.Application:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from volsched.diagnose.cluster_snapshot import ClusterSnapshot
-from volsched.ui.picture import Picture
+from volsched.ui.picture import Live, Picture
 from volsched.ui.waiting import Reason
+
+Answer = TypeVar("Answer")
 
 LIVE: Final = "live"
 STILL: Final = "still"
@@ -63,3 +65,6 @@ class PictureSource(Protocol):
 
     def reasons(self, namespace: str, name: str) -> Sequence[Reason]:
         """Return why a job has waited so far."""
+
+    async def ask(self, question: Callable[[Live], Answer]) -> Answer:
+        """Return the answer of the cluster of the newest picture. The question runs in a thread, one at a time."""

@@ -11,7 +11,7 @@ from volsched.diagnose.cluster_snapshot import ClusterSnapshot
 from volsched.model.changes import Change
 from volsched.ports import CycleReport
 from volsched.ui.picture import Live, Picture
-from volsched.ui.source import STILL, SourceState
+from volsched.ui.source import STILL, Answer, SourceState
 from volsched.ui.waiting import GRACE_SECONDS, Reason
 
 OnCycle = Callable[[int, CycleReport], None]
@@ -35,6 +35,7 @@ class StaticCluster:
         ``cluster`` is the name of the files.
         """
         self.cluster = cluster
+        self._turn = asyncio.Lock()
         self._schedules = schedules
         self._live = Live(known)
         self._live.take(_changes(known, on_cycle, schedules=schedules))
@@ -74,6 +75,11 @@ class StaticCluster:
     async def known(self) -> tuple[int, ClusterSnapshot]:
         """Return the cluster as it is on the picture."""
         return _NUMBER, self._live.known
+
+    async def ask(self, question: Callable[[Live], Answer]) -> Answer:
+        """Return the answer of the cluster."""
+        async with self._turn:
+            return await asyncio.to_thread(question, self._live)
 
     def reasons(self, namespace: str, name: str) -> Sequence[Reason]:
         """Return why a job waits."""
