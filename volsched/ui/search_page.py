@@ -67,9 +67,7 @@ class SearchPage:
         return (
             _first("Jobs", _jobs(seen, text)),
             _first("Pods", _pods(pods, text)),
-            _first(
-                "Queues", (_plain(queue.name, "queue", text) for queue in seen.queues if text in queue.name.lower())
-            ),
+            _first("Queues", (_plain(queue, "queue", text) for queue in queues)),
             _first("Nodes", (_plain(node, "node", text) for node in nodes) if scope.nodes else ()),
         )
 
