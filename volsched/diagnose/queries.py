@@ -20,11 +20,11 @@ _NUMBERED: Final = 1e8
 """The earliest real creation time: the mirror numbers objects without one far below it."""
 
 
-def jobs_in_order(simulation: Looked) -> dict[str, list[JobInfo]]:
-    """Return the jobs that wait, by queue, in the order in which the actions try them."""
+def jobs_in_order(simulation: Looked, queue: str | None = None) -> dict[str, list[JobInfo]]:
+    """Return the jobs that wait, by queue, in the order in which the actions try them; with ``queue`` of it alone."""
     found: dict[str, list[JobInfo]] = {}
     for job in simulation.mirror.cluster.jobs.values():
-        if is_waiting(job):
+        if queue in (None, job.queue) and is_waiting(job):
             found.setdefault(job.queue, []).append(job)
     session = simulation.session
     for jobs in found.values():

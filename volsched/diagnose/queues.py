@@ -50,6 +50,7 @@ class QueueDetails(AnswerRecord, frozen=True):
     """One queue with everything that lists of queues leave out.
 
     ``more_running`` jobs are not in ``running``. ``tables`` are quotas of other kinds, with the rows of this queue.
+    ``reclaims``: the scheduler evicts pods for queues below their deserved shares.
     """
 
     quotas: tuple[Figures, ...]
@@ -57,9 +58,12 @@ class QueueDetails(AnswerRecord, frozen=True):
     more_running: int
     reclaimable: tuple[Reclaimable, ...]
     tables: tuple[QuotaTable, ...]
+    reclaims: bool
 
 
-def details_of_queue(cluster: Cluster, usage: Usage, tables: Sequence[QuotaTable], name: str) -> QueueDetails | None:
+def details_of_queue(
+    cluster: Cluster, usage: Usage, tables: Sequence[QuotaTable], name: str, *, reclaims: bool = True
+) -> QueueDetails | None:
     """Return the details of a queue, None if there is no such queue."""
     use = usage.queues.get(name)
     if use is None:
@@ -73,6 +77,7 @@ def details_of_queue(cluster: Cluster, usage: Usage, tables: Sequence[QuotaTable
         max(0, len(running) - MOST_RUNNING),
         tuple(_reclaimable(usage, name, amounts)),
         tuple(table for table in own if not _has_limits(table)),
+        reclaims,
     )
 
 

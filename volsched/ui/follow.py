@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from volsched import registry
 from volsched.diagnose.cluster_snapshot import ClusterSnapshot
-from volsched.diagnose.nodes import NodeDetails
-from volsched.diagnose.queues import QueueDetails
 from volsched.framework.config.loading import find_in_data
 from volsched.kube.client.rest import Api
 from volsched.kube.watch.config_source import ConfigMapSource, ConfigReports
@@ -28,7 +26,7 @@ from volsched.model.plan import RecordEvent
 from volsched.run.loop import GC_THRESHOLDS, GC_THRESHOLDS_LISTING
 from volsched.run.process import look_again
 from volsched.ui.picture import Live, Picture
-from volsched.ui.source import LISTING, LIVE, LOST, SourceState
+from volsched.ui.source import LISTING, LIVE, LOST, Answer, SourceState
 from volsched.ui.waiting import Reason
 
 PAUSE_SECONDS: Final = 0.3
@@ -150,22 +148,11 @@ class Follower:
         async with self._turn:
             return number, self._live.known
 
-    async def node(self, name: str) -> NodeDetails | None:
-        """Return everything about a node, or None if there is no such node."""
+    async def ask(self, question: Callable[[Live], Answer]) -> Answer:
+        """Return the answer of the cluster of the newest picture."""
         await self.picture()
         async with self._turn:
-            return self._live.node(name)
-
-    async def queue(self, name: str) -> QueueDetails | None:
-        """Return what pictures leave out of a queue, or None if there is no such queue."""
-        await self.picture()
-        async with self._turn:
-            return self._live.queue(name)
-
-    @property
-    def reclaims(self) -> bool:
-        """True if the scheduler reclaims for queues below their deserved shares."""
-        return self._live.reclaims
+            return await asyncio.to_thread(question, self._live)
 
     def reasons(self, namespace: str, name: str) -> tuple[Reason, ...]:
         """Return why a job has waited so far."""

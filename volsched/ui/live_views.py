@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import urlencode
 
 from aiohttp import web
 
-from volsched.ui.access import Visibility
 from volsched.ui.context import PageContext
 from volsched.ui.pages import VIEWS, HistoryOf
 from volsched.ui.picture import Picture
@@ -58,25 +56,12 @@ class LiveViews:
         return await self.events(request, self._context.pages.view(request.path.rpartition("/")[2], request.query))
 
     async def events(self, request: web.Request, view: LiveView) -> web.StreamResponse:
-        """Send the events of a view until the reader leaves. The query has the digest of what the reader has."""
-        return await self._streams.serve(request, _LivePart(view))
+        """Follow a view for a reader. Raises an HTTP error if the reader has too many pages open."""
+        number, picture = await self._context.source.picture()
 
+        async def changes(picture: Picture) -> Sequence[Event]:
+            return view.show(seen_by(await self._context.scope(request, picture), picture), picture.history)
 
-@dataclass(frozen=True, slots=True)
-class _LivePart:
-    """A view as a stream shows it."""
-
-    view: LiveView
-
-    async def show(self, scope: Visibility, picture: Picture) -> Sequence[Event]:
-        """Show another picture."""
-        return self.view.show(seen_by(scope, picture), picture.history)
-
-    def everything(self) -> Sequence[Event]:
-        """Return the events that show all of it."""
-        return self.view.everything()
-
-    @property
-    def digest(self) -> str:
-        """Return a short name for what is shown."""
-        return self.view.digest
+        await changes(picture)
+        is_known = "Last-Event-ID" not in request.headers and request.query.get("seen") == view.digest
+        return await self._streams.follow(request, number, [] if is_known else view.everything(), changes)

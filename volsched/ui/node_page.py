@@ -59,7 +59,7 @@ class NodePage:
         name, templates = request.match_info["name"], self._context.pages.templates
 
         async def make(scope: Visibility, picture: Picture) -> Mapping[str, str]:
-            details = await self._context.source.node(name) if scope.nodes else None
+            details = await self._context.source.ask(lambda live: live.node(name)) if scope.nodes else None
             if details is None:
                 raise web.HTTPNotFound(text=_NO_NODE)
             node = visible_node(scope, details, [queue.name for queue in picture.queues])

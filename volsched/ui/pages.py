@@ -22,8 +22,9 @@ from volsched.mirror.reading import seconds
 from volsched.ui.history import Moment, number
 from volsched.ui.redaction import VisiblePicture
 from volsched.ui.table import Event, Table
+from volsched.ui.words import cards_first, share, short_bar, until
 
-VIEWS: Final = ("queues", "cards", "waiting")
+VIEWS: Final = ("queues", "cards")
 """The views that are followed live."""
 
 PAGE: Final = 200
@@ -73,7 +74,7 @@ class View:
         """Show something else. The events that do so where it was shown before."""
         rows = _ROWS[self.name](seen, self.filters, history)
         first = PAGE * (min(self.page, max(1, -(-len(rows) // PAGE))) - 1)
-        shown = _on_page(self.name, rows[first : first + PAGE])
+        shown = rows[first : first + PAGE]
         events = self.table.show([(row_id(*_NAMES[self.name](row)), row) for row in shown])
         before, self._caption = self._caption, self._summary(seen, first, len(rows))
         return [*events, self.caption()] if self._caption != before else events
@@ -111,7 +112,6 @@ class View:
 FILTERS: Final[Mapping[str, tuple[str, ...]]] = {
     "queues": ("queue",),
     "cards": ("model", "node", "holder", "state"),
-    "waiting": ("namespace", "queue", "reason"),
 }
 """The filters of each view."""
 
@@ -147,8 +147,12 @@ def environment(now: Callable[[], float] = time.time) -> Environment:
         name=name,
         stamp=stamp_seconds,
         until=lambda at: until(at, now()),
+        from_now=lambda at: from_now(at, now()),
         number=cards_text,
         words_of=words_of,
+        cards_first=cards_first,
+        short_bar=short_bar,
+        share=share,
     )
     made.globals.update(filters_of=FILTERS, words=SORT_WORDS, navigation=NAVIGATION, now=now)
     made.trim_blocks = made.lstrip_blocks = True
@@ -209,15 +213,6 @@ def _card_rows(seen: VisiblePicture, filters: Filters, _: HistoryOf) -> Sequence
     return _matching("cards", filters, seen.cards, texts)
 
 
-def _job_rows(seen: VisiblePicture, filters: Filters, _: HistoryOf) -> Sequence[WaitingJob]:
-    return _matching("waiting", filters, seen.waiting, lambda job: (job.namespace, job.queue, job.message))
-
-
-def _on_page(view: str, rows: Sequence[Any]) -> Sequence[Any]:
-    """Return the rows of one page. Jobs get names that tell the workloads on it apart."""
-    return job_rows(rows) if view == "waiting" else rows
-
-
 def job_rows(jobs: Sequence[WaitingJob]) -> tuple[JobRow, ...]:
     """Return the rows of some jobs, with names that tell their workloads apart."""
     return tuple(map(JobRow, jobs, names_of(jobs)))
@@ -231,12 +226,10 @@ def _queue_rows(seen: VisiblePicture, filters: Filters, _: HistoryOf) -> Sequenc
 _ROWS: Final[Mapping[str, Callable[[VisiblePicture, Filters, HistoryOf], Sequence[Any]]]] = {
     "queues": _queue_rows,
     "cards": _card_rows,
-    "waiting": _job_rows,
 }
 _NAMES: Final[Mapping[str, Callable[[Any], tuple[str, ...]]]] = {
     "queues": lambda row: (row.queue.name,),
     "cards": lambda row: (row.model, row.node, row.sort),
-    "waiting": lambda row: (row.job.namespace, row.job.name),
 }
 """The keys of the rows of each view."""
 
@@ -319,7 +312,7 @@ def age(since: float | None, now: float) -> str:
     return f"{seconds} s"
 
 
-def until(at: float, now: float) -> str:
+def from_now(at: float, now: float) -> str:
     """Return how far a moment is from now: `in 2 h`, or `5 min ago`; times are in seconds since the epoch."""
     return f"in {age(now, at)}" if at > now else f"{age(at, now)} ago"
 

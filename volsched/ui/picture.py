@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from volsched.diagnose.cards import NodeCards, card_names_in
 from volsched.diagnose.cluster_snapshot import ClusterSnapshot
+from volsched.diagnose.job_answers import JobAnswers, job_answers
 from volsched.diagnose.nodes import NodeDetails, NodeState, details_of_node
 from volsched.diagnose.queries import queue_state
 from volsched.diagnose.queues import QueueDetails, details_of_queue
@@ -20,9 +21,11 @@ from volsched.model.nodes.node import NodeInfo, NodeProperties
 from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo
-from volsched.model.status import TaskStatus
+from volsched.model.status import IS_FINISHED, ON_NODE, TaskStatus
 from volsched.ui.cards import LiveCards
 from volsched.ui.history import Day, History, Moment
+from volsched.ui.job_lines import COMPLETED, FAILED, RUNNING, WAITING, Blocks, JobLine
+from volsched.ui.job_lists import JobLists
 from volsched.ui.overview import MOST_REASONS, Overview, RecentJobs
 from volsched.ui.read_only_scheduler import ReadOnlyScheduler
 from volsched.ui.waiting import Reason, WaitingList
@@ -35,14 +38,15 @@ RECLAIM: Final = "reclaim"
 class Picture:
     """The lists of all views. Equal pictures in a row are the same object.
 
-    ``namespaces`` are those of all named jobs and pods; ``group_labels`` are labels by which nodes can be grouped.
-    ``history`` gives what a queue used of a resource while the page has been open. ``seen`` keeps the visible parts of
-    the picture by the rights of readers.
+    ``jobs`` has the jobs of all states, in blocks. ``namespaces`` are those of all named jobs and pods;
+    ``group_labels`` are labels by which nodes can be grouped. ``history`` gives what a queue used of a resource while
+    the page has been open. ``seen`` keeps the visible parts of the picture by the rights of readers.
     """
 
     queues: tuple[QueueState, ...] = ()
     cards: tuple[NodeCards, ...] = ()
     waiting: tuple[WaitingJob, ...] = ()
+    jobs: Blocks = field(default_factory=dict)
     nodes: tuple[NodeState, ...] = ()
     namespaces: frozenset[str] = frozenset()
     group_labels: tuple[str, ...] = ()
@@ -50,9 +54,19 @@ class Picture:
     overview: Overview = field(default_factory=Overview)
     seen: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
-    def job(self, namespace: str, name: str) -> WaitingJob | None:
-        """Return a job that waits, or None when it does not, or is not there."""
-        return next((job for job in self.waiting if (job.namespace, job.name) == (namespace, name)), None)
+    def line(self, namespace: str, name: str) -> JobLine | None:
+        """Return the line of a job in the lists, None for others."""
+        blocks = (lines for key, lines in self.jobs.items() if key.namespace == namespace)
+        return next((line for lines in blocks for line in lines if line.name == name), None)
+
+
+class FoundPod(NamedTuple):
+    """A pod that a search has found, its state in one word, and the name of its job."""
+
+    namespace: str
+    name: str
+    state: str
+    job: str
 
 
 class Live:
@@ -70,10 +84,10 @@ class Live:
         self.cluster.observe(self._use)
         self._recent = RecentJobs(self.cluster)
         self._day = Day()
-        self._waiting = WaitingList(self._scheduler)
+        self._jobs = JobLists(self._scheduler)
+        self._waiting = self._jobs.waiting = WaitingList(self._scheduler)
         self._history = History()
         self._counts: dict[str, tuple[int, int]] = {}
-        self._waiting_in: frozenset[str] = frozenset()
         self._reasons: tuple[ReasonCount, ...] = ()
         self._configuration = configured.configuration
         self._picture = Picture()
@@ -103,12 +117,25 @@ class Live:
         usage = self._scheduler.usage
         if usage is None:
             return None
-        return details_of_queue(self.cluster, usage, self._scheduler.tables, name)
+        reclaims = RECLAIM in self._scheduler.profile.configuration.actions
+        return details_of_queue(self.cluster, usage, self._scheduler.tables, name, reclaims=reclaims)
 
-    @property
-    def reclaims(self) -> bool:
-        """True if the scheduler reclaims for queues below their deserved shares."""
-        return RECLAIM in self._scheduler.profile.configuration.actions
+    def answers(self, namespace: str, name: str, now: float) -> JobAnswers | None:
+        """Return the answers about a job that is there, None for others. ``now`` is in seconds since the epoch."""
+        job = self.cluster.jobs.get(f"{namespace}/{name}")
+        return job_answers(self._scheduler, self._scheduler.objects, job, now) if job is not None else None
+
+    def named(self, text: str, may_name: Callable[[str], bool]) -> tuple[list[FoundPod], list[str]]:
+        """Return the pods in namespaces that may be named, and the nodes, that have a text in their names.
+
+        The text is in small letters.
+        """
+        pods = [
+            FoundPod(task.namespace, task.name, _word(task), task.job.name)
+            for task in self.cluster.tasks.values()
+            if task.job is not None and text in task.key.lower() and may_name(task.namespace)
+        ]
+        return pods, [name for name in self.cluster.nodes if text in name.lower()]
 
     def use(self, configuration: str) -> None:
         """Use another configuration of the scheduler, which holds, from the next look on. May be called at any time."""
@@ -129,35 +156,43 @@ class Live:
     def look(self, now: float) -> Picture:
         """Hold a session and return the picture. ``now`` is in seconds since the epoch."""
         self._configure()
+        self._jobs.take(now)
         self._scheduler.wants_usage |= self._use.changed
-        self._cards.is_hearing = self._use.is_hearing = self._recent.is_hearing = False
+        self._hear(False)
         try:
             starts = self._scheduler.run()
             started = self._waiting.note(self._take_dirty(), starts)
             self._scheduler.take_back()
         finally:
-            self._cards.is_hearing = self._use.is_hearing = self._recent.is_hearing = True
+            self._hear(True)
         self._cards.use_free(self._scheduler.free_cards)
         cards = self._cards.all()
         self._waiting.note_started(started, now)
         waiting = self._waiting.all(now)
         if waiting is not self._picture.waiting:
             self._counts = _counted(waiting)
-            self._waiting_in = frozenset(job.namespace for job in waiting)
             self._reasons = frequent_reasons(waiting, MOST_REASONS)
+        jobs = self._jobs.all()
         self._picture = self._changed(
             Picture(
                 queues=self._queues(now),
                 cards=cards,
                 waiting=waiting,
+                jobs=jobs,
                 nodes=self._cards.nodes(),
-                namespaces=self._cards.namespaces | self._waiting_in,
+                namespaces=self._cards.namespaces | {key.namespace for key in jobs},
                 group_labels=self._cards.group_labels,
                 history=self._history.of,
                 overview=self._overview(now, waiting),
             )
         )
         return self._picture
+
+    def _hear(self, does: bool) -> None:
+        """Have observers hear moves, or not, as they are those of a session that is taken back."""
+        hearers = (self._cards, self._use, self._jobs, self._recent)
+        for each in hearers:
+            each.is_hearing = does
 
     def _overview(self, now: float, waiting: Sequence[WaitingJob]) -> Overview:
         bars = self._cards.bars()
@@ -193,8 +228,20 @@ class Live:
 
 def _content(picture: Picture) -> tuple[object, ...]:
     return (
-        picture.queues, picture.cards, picture.waiting, picture.nodes, picture.group_labels, picture.overview
-    )  # fmt: skip
+        picture.queues,
+        picture.cards,
+        picture.waiting,
+        id(picture.jobs),
+        picture.nodes,
+        picture.group_labels,
+        picture.overview,
+    )
+
+
+def _word(task: TaskInfo) -> str:
+    if IS_FINISHED[task.status]:
+        return FAILED if task.status is TaskStatus.FAILED else COMPLETED
+    return RUNNING if ON_NODE[task.status] else WAITING
 
 
 def _counted(waiting: Sequence[WaitingJob]) -> dict[str, tuple[int, int]]:

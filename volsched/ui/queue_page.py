@@ -95,10 +95,8 @@ class QueuePage:
         name, source, templates = request.match_info["name"], self._context.source, self._context.pages.templates
 
         async def make(scope: Visibility, picture: Picture) -> Mapping[str, str]:
-            details = await source.queue(name) if scope.names_queue(name) else None
-            queue = None
-            if details is not None:
-                queue = visible_queue(seen_by(scope, picture), details, name, reclaims=source.reclaims)
+            details = await source.ask(lambda live: live.queue(name)) if scope.names_queue(name) else None
+            queue = visible_queue(seen_by(scope, picture), details, name) if details is not None else None
             if queue is None:
                 raise web.HTTPNotFound(text=_NO_QUEUE)
             parts = {part: templates.get_template(f"queue_{part}.html") for part in _PARTS}
@@ -107,7 +105,7 @@ class QueuePage:
         return Sections(make)
 
 
-def visible_queue(seen: VisiblePicture, details: QueueDetails, name: str, *, reclaims: bool) -> VisibleQueue | None:
+def visible_queue(seen: VisiblePicture, details: QueueDetails, name: str) -> VisibleQueue | None:
     """Return a queue without the names that the reader may not see; None if the reader sees no such queue."""
     states = {state.name: state for state in seen.picture.queues}
     scope, state = seen.scope, states.get(name)
@@ -126,7 +124,7 @@ def visible_queue(seen: VisiblePicture, details: QueueDetails, name: str, *, rec
         sum(not scope.names_queue(each) for each in children),
         [*state.figures, *details.quotas],
         list(_tables(scope, details)),
-        reclaims,
+        details.reclaims,
         list(_reclaimable(scope, details)),
         list(_histories(seen.picture, state)),
         job_rows(own[:MOST_WAITING]),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
@@ -24,6 +24,7 @@ from volsched.framework.quota_report import QuotaRow, QuotaTable, Value
 from volsched.framework.redaction import without
 from volsched.mirror.quarantine import QuarantinedObject
 from volsched.ui.access import Visibility
+from volsched.ui.job_lines import Blocks, JobLine
 from volsched.ui.overview import MOST_REASONS, Overview
 from volsched.ui.picture import Picture
 
@@ -31,6 +32,38 @@ SOMEBODY: Final = "somebody else's"
 """Whose a card is."""
 A_NODE: Final = "a node"
 _NO_NODE: Final = re.compile(r"waits( \(.*\))?|evicted|absent")
+
+
+@dataclass(frozen=True, slots=True)
+class VisibleJobs:
+    """The blocks of jobs that a reader may see. Messages in them still name others: see ``message``.
+
+    ``others``: how many jobs of others there are, by state.
+    """
+
+    scope: Visibility
+    blocks: Blocks
+    others: Mapping[str, int] = field(default_factory=dict)
+
+    def message(self, line: JobLine) -> str:
+        """Return the message of a job as the reader may see it."""
+        return without_names(self.scope, line.message)
+
+    def redacted(self, line: JobLine) -> JobLine:
+        """Return a line as the reader may see it."""
+        message = self.message(line)
+        return line if message == line.message else msgspec.structs.replace(line, message=message)
+
+
+def visible_jobs(scope: Visibility, blocks: Blocks) -> VisibleJobs:
+    """Return the jobs that a reader may see. The work is that of the number of blocks."""
+    if scope.namespaces is None:
+        return VisibleJobs(scope, blocks)
+    others: Counter[str] = Counter()
+    for key, lines in blocks.items():
+        if not scope.names(key.namespace):
+            others[key.state] += len(lines)
+    return VisibleJobs(scope, {key: lines for key, lines in blocks.items() if scope.names(key.namespace)}, others)
 
 
 class VisiblePicture:
@@ -73,6 +106,11 @@ class VisiblePicture:
             return {}
         others = (job for job in self.picture.waiting if not self.scope.names(job.namespace))
         return dict(Counter(_queue_name(self.scope, job.queue) for job in others))
+
+    @cached_property
+    def jobs(self) -> VisibleJobs:
+        """Return the blocks of jobs that may be named."""
+        return visible_jobs(self.scope, self.picture.jobs)
 
     @property
     def overview(self) -> Overview:

@@ -12,11 +12,13 @@ from aiohttp import web
 from volsched.ui.access import AccessReviews
 from volsched.ui.context import HEADERS, PageContext
 from volsched.ui.job_page import JobPage
+from volsched.ui.jobs_page import JobsPage
 from volsched.ui.live_views import LiveViews
 from volsched.ui.node_page import NodePage
 from volsched.ui.nodes_page import NodesPage
 from volsched.ui.overview_page import OverviewPage
 from volsched.ui.queue_page import QueuePage
+from volsched.ui.search_page import SearchPage
 from volsched.ui.source import PictureSource
 from volsched.ui.streams import Streams
 from volsched.ui.what_if_page import WhatIfPage
@@ -39,12 +41,14 @@ class Ui:
         self.views = LiveViews(self.context, self.streams)
         self._parts = (
             OverviewPage(self.context, self.views),
+            JobsPage(self.context, self.views),
             self.views,
-            JobPage(self.context),
+            JobPage(self.context, self.streams),
+            QueuePage(self.context, self.streams),
             NodesPage(self.context, self.streams),
             NodePage(self.context, self.streams),
-            QueuePage(self.context, self.streams),
             WhatIfPage(self.context),
+            SearchPage(self.context),
         )
 
     def application(self) -> web.Application:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from volsched.diagnose.cluster_snapshot import ClusterSnapshot
-from volsched.diagnose.nodes import NodeDetails
-from volsched.diagnose.queues import QueueDetails
-from volsched.ui.picture import Picture
+from volsched.ui.picture import Live, Picture
 from volsched.ui.waiting import Reason
+
+Answer = TypeVar("Answer")
 
 LIVE: Final = "live"
 STILL: Final = "still"
@@ -63,15 +63,8 @@ class PictureSource(Protocol):
     async def known(self) -> tuple[int, ClusterSnapshot]:
         """Return the cluster of the newest picture, and the number of that."""
 
-    async def node(self, name: str) -> NodeDetails | None:
-        """Return everything about a node, or None if there is no such node."""
-
-    async def queue(self, name: str) -> QueueDetails | None:
-        """Return what pictures leave out of a queue, or None if there is no such queue."""
-
-    @property
-    def reclaims(self) -> bool:
-        """True if the scheduler reclaims for queues below their deserved shares."""
-
     def reasons(self, namespace: str, name: str) -> Sequence[Reason]:
         """Return why a job has waited so far."""
+
+    async def ask(self, question: Callable[[Live], Answer]) -> Answer:
+        """Return the answer of the cluster of the newest picture. The question runs in a thread, one at a time."""

@@ -8,12 +8,10 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from volsched.diagnose.cluster_snapshot import ClusterSnapshot
-from volsched.diagnose.nodes import NodeDetails
-from volsched.diagnose.queues import QueueDetails
 from volsched.model.changes import Change
 from volsched.ports import CycleReport
 from volsched.ui.picture import Live, Picture
-from volsched.ui.source import STILL, SourceState
+from volsched.ui.source import STILL, Answer, SourceState
 from volsched.ui.waiting import GRACE_SECONDS, Reason
 
 OnCycle = Callable[[int, CycleReport], None]
@@ -37,6 +35,7 @@ class StaticCluster:
         ``cluster`` is the name of the files.
         """
         self.cluster = cluster
+        self._turn = asyncio.Lock()
         self._schedules = schedules
         self._live = Live(known)
         self._live.take(_changes(known, on_cycle, schedules=schedules))
@@ -77,18 +76,10 @@ class StaticCluster:
         """Return the cluster as it is on the picture."""
         return _NUMBER, self._live.known
 
-    async def node(self, name: str) -> NodeDetails | None:
-        """Return everything about a node, or None if there is no such node."""
-        return self._live.node(name)
-
-    async def queue(self, name: str) -> QueueDetails | None:
-        """Return what pictures leave out of a queue, or None if there is no such queue."""
-        return self._live.queue(name)
-
-    @property
-    def reclaims(self) -> bool:
-        """True if the scheduler reclaims for queues below their deserved shares."""
-        return self._live.reclaims
+    async def ask(self, question: Callable[[Live], Answer]) -> Answer:
+        """Return the answer of the cluster."""
+        async with self._turn:
+            return await asyncio.to_thread(question, self._live)
 
     def reasons(self, namespace: str, name: str) -> Sequence[Reason]:
         """Return why a job waits."""

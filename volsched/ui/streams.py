@@ -34,6 +34,10 @@ CHUNK: Final = 1 << 16
 """Characters that are written at once."""
 
 
+Changes = Callable[[Picture], Awaitable[Sequence[Event]]]
+"""Returns the events by which a page shows another picture."""
+
+
 class LivePart(Protocol):
     """A part of a page in one browser."""
 
@@ -81,17 +85,31 @@ class Streams:
         self.open_of: Counter[str] = Counter()
 
     async def serve(self, request: web.Request, part: LivePart) -> web.StreamResponse:
-        """Send the changes of a part until the browser leaves. Raises an HTTP error if too many streams are open."""
+        """Follow a part of a page for a reader. Raises an HTTP error if the reader has too many pages open."""
         number, picture = await self._context.source.picture()
-        scope = await self._context.scope(request, picture)
+
+        async def changes(picture: Picture) -> Sequence[Event]:
+            return await part.show(await self._context.scope(request, picture), picture)
+
+        await changes(picture)
+        is_known = "Last-Event-ID" not in request.headers and request.query.get("seen") == part.digest
+        return await self.follow(request, number, [] if is_known else part.everything(), changes)
+
+    async def follow(
+        self, request: web.Request, number: int, begin: Sequence[Event], changes: Changes
+    ) -> web.StreamResponse:
+        """Send events to a reader who has picture ``number``: those to begin with, then the changes of each picture.
+
+        Raises an HTTP error if the reader has too many pages open.
+        """
         with self._counted(await self._context.asker(request)):
             answer = web.StreamResponse(headers={**HEADERS, **STREAM})
             await answer.prepare(request)
-            await part.show(scope, picture)
             try:
-                if "Last-Event-ID" in request.headers or request.query.get("seen") != part.digest:
-                    await _send(answer, part.everything(), number)
-                await self._follow(request, answer, part, number)
+                await _send(answer, begin, number)
+                while True:
+                    number, picture = await self._next(request, answer, number)
+                    await _send(answer, await changes(picture), number)
             except (web.HTTPException, ConnectionError):
                 pass  # the reader may look no more, and hears why when the browser asks again; or has gone
             except TimeoutError:
@@ -111,13 +129,6 @@ class Streams:
             self.open_of[asker] -= 1
             if not self.open_of[asker]:
                 del self.open_of[asker]
-
-    async def _follow(self, request: web.Request, answer: web.StreamResponse, part: LivePart, number: int) -> None:
-        while True:
-            number, picture = await self._next(request, answer, number)
-            events = await part.show(await self._context.scope(request, picture), picture)
-            if events:
-                await _send(answer, events, number)
 
     async def _next(self, request: web.Request, answer: web.StreamResponse, number: int) -> tuple[int, Picture]:
         """Wait for the next picture. A line now and then finds readers that have gone, or lost access."""

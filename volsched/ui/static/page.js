@@ -89,10 +89,21 @@ document.addEventListener("htmx:sseOpen", () => {
   trouble("");
 });
 
+// --- commands to copy ------------------------------------------------------------------------------------------------
+
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest("button[data-copy]");
+  if (!button) return;
+  await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
+  button.textContent = "Copied";
+  setTimeout(() => { button.textContent = "Copy"; }, 2000);
+});
+
 // --- everything together ---------------------------------------------------------------------------------------------
 
 function prepare(part) {
   part.querySelectorAll(".chart:empty").forEach(draw);
+  if (navigator.clipboard) part.querySelectorAll("button[data-copy][hidden]").forEach((button) => { button.hidden = false; });
 }
 
 document.addEventListener("DOMContentLoaded", () => prepare(document));
