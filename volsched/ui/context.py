@@ -39,7 +39,7 @@ class PageContext:
     def __init__(self, source: PictureSource, access: AccessReviews | None, grafana_url: str = "") -> None:
         """``grafana_url`` is the address of Grafana with the shipped dashboards; empty without."""
         self.source = source
-        self.grafana_url = grafana_url
+        self.grafana_url = grafana_url.rstrip("/")
         self.access = access
         self.secret = LinkSecret()
         self.pages = Pages(source.now)

@@ -125,6 +125,9 @@ NAVIGATION: Final = (
 )
 """The pages in the header: their addresses and names."""
 
+SHORT_NAME: Final = 16
+"""Characters of a name that is not broken."""
+
 _PARTS: Final = re.compile(r"[^-/._:,]*[-/._:,]+|[^-/._:,]+")
 
 _SECTIONS: Final = {"job": "jobs", "waiting": "jobs", "queue": "queues", "node": "nodes", "cards": "nodes"}
@@ -298,6 +301,8 @@ def job_address(key: str) -> str:
 
 def name(text: str) -> Markup:
     """Return a name in HTML that breaks after `-`, `/`, `.`, `_`, `:` and `,` only, and keeps its own direction."""
+    if len(text) <= SHORT_NAME:
+        return Markup('<bdi class="short">{}</bdi>').format(text)
     return Markup("<bdi>{}</bdi>").format(Markup("<wbr>").join(_PARTS.findall(text)))
 
 
@@ -323,7 +328,7 @@ _STAMP: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
 def stamp_seconds(value: object) -> float | None:
     """Return the seconds since the epoch of a time as Kubernetes writes it; None for any other value."""
-    return seconds(value) or None if isinstance(value, str) and _STAMP.fullmatch(value) else None
+    return seconds(value) if isinstance(value, str) and _STAMP.fullmatch(value) else None
 
 
 def words_of(name: str) -> str:

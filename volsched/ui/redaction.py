@@ -274,7 +274,8 @@ def difference_for(scope: Visibility, difference: Difference) -> tuple[Differenc
         return difference, {}
     own = [pod for pod in difference.pods if scope.names(pod.pod.partition("/")[0])]
     counts = Counter(pod.sort for pod in difference.pods if not scope.names(pod.pod.partition("/")[0]))
-    shown = Difference(difference.summary, {}, {}, tuple(_pod(scope, pod) for pod in own))
+    starts = tuple(start for start in difference.starts if scope.names(start.job.partition("/")[0]))
+    shown = Difference(difference.summary, {}, {}, tuple(_pod(scope, pod) for pod in own), starts)
     return shown, {sort: counts[sort] for sort in SORTS if counts[sort]}
 
 
