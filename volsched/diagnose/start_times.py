@@ -113,8 +113,13 @@ def _unknown(resource: str, holders: int, declaring: int) -> ExpectedStart:
         return ExpectedStart("unknown", None, f"No job holds {resource} that it could wait for.")
     if declaring == holders:
         return ExpectedStart("unknown", None, f"Even when all jobs that hold {resource} have ended it is not enough.")
-    of = f"{declaring} of {holders}" if declaring else f"none of the {holders}" if holders > 1 else "not the one"
-    text = f"The time is not known: of the jobs that hold {resource}, {of} declares how long it runs"
+    if holders == 1:
+        return _undeclared(f"The job that holds {resource} does not declare how long it runs")
+    how_many = f"Only {declaring} of the {holders}" if declaring else f"None of the {holders}"
+    return _undeclared(f"{how_many} jobs that hold {resource} declare how long they run")
+
+
+def _undeclared(text: str) -> ExpectedStart:
     return ExpectedStart("unknown", None, f"{text} (annotation volsched.io/expected-duration).")
 
 
@@ -150,9 +155,8 @@ def _once_nodes_are_free(looked: Looked, found: AskedAbout, now: float) -> Expec
 
 
 def _unknown_nodes(nodes: int) -> ExpectedStart:
-    where = "the node that" if nodes == 1 else f"the {nodes} nodes that"
-    text = f"The time is not known: too few pods on {where} could take it declare how long they run"
-    return ExpectedStart("unknown", None, f"{text} (annotation volsched.io/expected-duration), or they are too small.")
+    where = "the node" if nodes == 1 else f"the {nodes} nodes"
+    return _undeclared(f"Too few pods on {where} that could take it declare how long they run")
 
 
 def _room_on(looked: Looked, node: NodeInfo, task: TaskInfo, most: int, now: float) -> Iterator[tuple[float, int]]:

@@ -17,7 +17,7 @@ import msgspec
 from aiohttp import web
 
 from volsched.diagnose.job_answers import JobAnswers
-from volsched.diagnose.records import Explanation, PodState, Short
+from volsched.diagnose.records import Explanation, Holder, PodState, Short
 from volsched.diagnose.redaction import redacted
 from volsched.diagnose.workload_names import WorkloadName, distinguished
 from volsched.model.job import LONE, NATIVE
@@ -237,14 +237,19 @@ def _redacted(answers: JobAnswers, scope: Visibility) -> JobAnswers:
     explanation = answers.explanation
     if explanation is not None:
         explanation = redacted(explanation, scope.names)
-        short = (each if scope.names_queue(each.name) else _of_some_queue(each) for each in explanation.short)
-        explanation = msgspec.structs.replace(explanation, short=tuple(short))
+        short = tuple(each if scope.names_queue(each.name) else _unnamed(each) for each in explanation.short)
+        holders = tuple(each if scope.names_queue(each.queue) else _unqueued(each) for each in explanation.holders)
+        explanation = msgspec.structs.replace(explanation, short=short, holders=holders)
     pods = [msgspec.structs.replace(pod, message=without_names(scope, pod.message)) for pod in answers.pods]
     return msgspec.structs.replace(answers, explanation=explanation, pods=tuple(pods))
 
 
-def _of_some_queue(short: Short) -> Short:
+def _unnamed(short: Short) -> Short:
     return msgspec.structs.replace(short, name="")
+
+
+def _unqueued(holder: Holder) -> Holder:
+    return msgspec.structs.replace(holder, queue="")
 
 
 def _before(scope: Visibility, picture: Picture, line: JobLine | None) -> tuple[tuple[tuple[JobLine, str], ...], int]:
