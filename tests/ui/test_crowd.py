@@ -13,7 +13,7 @@ from aiohttp import ClientSession, ClientTimeout, web
 from tests.manifests.rendering import MANIFESTS
 from tests.ui.worlds import read
 from volsched.kube.serve.reviews import Person
-from volsched.ui import live_views
+from volsched.ui import streams
 from volsched.ui.access import WHOLE
 from volsched.ui.questions import AT_ONCE, MOST_WAITING
 from volsched.ui.server import Ui
@@ -91,23 +91,23 @@ def test_questions_whose_reader_has_left_are_ended_and_others_are_answered() -> 
 
 
 def test_open_pages_of_one_reader_are_counted_and_others_have_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_views, "STREAMS_OF_ONE", 3)
+    monkeypatch.setattr(streams, "STREAMS_OF_ONE", 3)
 
     async def story(ui: Ui, ask: Ask) -> None:
         evil = "system:serviceaccount:evil"  # whose tenant makes many
         held = [asyncio.create_task(ask(f"{evil}:{number}", "/events/jobs", 300.0)) for number in range(3)]
         await asyncio.sleep(0.3)
-        assert ui.views.streams[evil] == 3
+        assert ui.streams.open_of[evil] == 3
         assert await ask(f"{evil}:3", "/events/jobs") == 429
         assert await ask("honest", "/events/jobs") == 200
         for task in held:
             task.cancel()
         await asyncio.gather(*held, return_exceptions=True)
         for _ in range(100):
-            if not ui.views.streams:
+            if not ui.streams.open_of:
                 break
             await asyncio.sleep(0.05)
-        assert not ui.views.streams
+        assert not ui.streams.open_of
         assert await ask(f"{evil}:3", "/events/jobs") == 200
 
     serving(story)

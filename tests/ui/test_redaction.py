@@ -15,7 +15,7 @@ from volsched.ui.access import WHOLE, Visibility
 from volsched.ui.jobs_page import JobQuery, JobsView
 from volsched.ui.pages import VIEWS, Pages
 from volsched.ui.picture import Picture
-from volsched.ui.redaction import difference_for, namespaces_in, seen_by, without_names
+from volsched.ui.redaction import difference_for, seen_by, without_names
 
 TEAM = Visibility(frozenset({"team"}), frozenset({"default", "mine"}), nodes=False)
 ALL = (*VIEWS, "jobs")
@@ -105,4 +105,4 @@ def test_differences_of_others_are_counted() -> None:
 
 
 def test_namespaces_are_those_that_are_named(picture: Picture) -> None:
-    assert namespaces_in(picture) == {"team", "secret"}
+    assert picture.namespaces == {"team", "secret"}

@@ -243,13 +243,26 @@ class PodDifference(AnswerRecord, frozen=True):
     why: str
 
 
+class StartDifference(AnswerRecord, frozen=True):
+    """A job whose promised start differs between two runs: a time, empty without a promise."""
+
+    job: str
+    queue: str
+    before: str
+    after: str
+
+
 class Difference(AnswerRecord, frozen=True):
-    """What differs between two runs: ``summary`` by sort, ``queues`` by queue and sort, then pod by pod."""
+    """What differs between two runs: ``summary`` by sort, ``queues`` by queue and sort, then pod by pod.
+
+    ``starts`` are promised starts of jobs that wait in both runs.
+    """
 
     summary: dict[str, int]
     queues: dict[str, dict[str, int]]
     gangs: dict[str, dict[str, int]]
     pods: tuple[PodDifference, ...]
+    starts: tuple[StartDifference, ...] = ()
 
 
 def document(kind: str, record: AnswerRecord) -> dict[str, Any]:

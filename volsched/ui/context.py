@@ -15,7 +15,7 @@ from volsched.ui.access import WHOLE, AccessReviews, Visibility
 from volsched.ui.pages import Pages
 from volsched.ui.picture import Picture
 from volsched.ui.questions import ClusterQuestions
-from volsched.ui.redaction import VisiblePicture, namespaces_in, seen_by
+from volsched.ui.redaction import VisiblePicture, seen_by
 from volsched.ui.secret import LinkSecret
 from volsched.ui.source import PictureSource
 
@@ -36,8 +36,10 @@ class PageContext:
     With ``access``, the API server is asked about each reader. Without, a reader needs the link with the ``secret``.
     """
 
-    def __init__(self, source: PictureSource, access: AccessReviews | None) -> None:
+    def __init__(self, source: PictureSource, access: AccessReviews | None, grafana_url: str = "") -> None:
+        """``grafana_url`` is the address of Grafana with the shipped dashboards; empty without."""
         self.source = source
+        self.grafana_url = grafana_url.rstrip("/")
         self.access = access
         self.secret = LinkSecret()
         self.pages = Pages(source.now)
@@ -63,7 +65,7 @@ class PageContext:
         person = await self.who(request)
         if person is None or self.access is None:
             return WHOLE
-        return await self.access.scope(person, namespaces_in(picture), [queue.name for queue in picture.queues])
+        return await self.access.scope(person, picture.namespaces, [queue.name for queue in picture.queues])
 
     async def scope_of_job(self, request: web.Request) -> tuple[Visibility, str, str]:
         """Return the scope and the job in question. A hidden one does not exist."""

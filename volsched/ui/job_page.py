@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -25,10 +25,10 @@ from volsched.model.values.bounded import Bounded
 from volsched.ui.access import Visibility
 from volsched.ui.context import PageContext
 from volsched.ui.job_lines import WAITING, JobLine
-from volsched.ui.live_views import LiveViews
 from volsched.ui.picture import Picture
 from volsched.ui.questions import QuestionError
 from volsched.ui.redaction import without_names
+from volsched.ui.streams import Streams
 from volsched.ui.table import Event
 from volsched.ui.waiting import Reason
 
@@ -138,9 +138,9 @@ class _Sections:
 class JobPage:
     """Serves a job, the changes of its page, and what would help."""
 
-    def __init__(self, context: PageContext, views: LiveViews) -> None:
+    def __init__(self, context: PageContext, streams: Streams) -> None:
         self._context = context
-        self._views = views
+        self._streams = streams
         self._known: Bounded[tuple[str, str], tuple[int, float, JobAnswers | None]] = Bounded(MOST_KNOWN)
 
     def routes(self) -> Iterable[web.RouteDef]:
@@ -170,14 +170,14 @@ class JobPage:
         sections = _Sections(self._render)
         begin = sections.show(await self._shown(request, picture))
 
-        async def changes(picture: Picture) -> list[Event]:
+        async def changes(picture: Picture) -> Sequence[Event]:
             namespace, name = request.match_info["namespace"], request.match_info["name"]
             _, due, _ = self._known.get((namespace, name), (0, 0.0, None))
             await asyncio.sleep(due - time.monotonic())
             return sections.show(await self._shown(request, picture))
 
         is_known = "Last-Event-ID" not in request.headers and request.query.get("seen") == sections.digest
-        return await self._views.follow(request, number, [] if is_known else begin, changes)
+        return await self._streams.follow(request, number, [] if is_known else begin, changes)
 
     # -- what is shown ------------------------------------------------------------------------------------------------
 

@@ -129,6 +129,15 @@ class JobsView:
         before, self._caption = self._caption, self._words(jobs, counts, total, page)
         return [*events, self.caption()] if self._caption != before else events
 
+    @property
+    def digest(self) -> str:
+        """Return a short name for what is shown."""
+        return self.table.digest
+
+    def everything(self) -> list[Event]:
+        """Return the events that show all rows and the words above them, whatever is shown."""
+        return [self.table.everything(), self.caption()]
+
     def caption(self) -> Event:
         """Return the event that shows the states with their counts, and the words above the table."""
         return "said", self._caption

@@ -42,8 +42,9 @@ async def serve(
     *,
     with_access: bool = False,
     cluster: str = "",
+    grafana_url: str = "",
 ) -> None:
-    """Serve a cluster, with its name for people, until a signal comes.
+    """Serve a cluster, with its name for people, until a signal comes. The page links to Grafana if it is given.
 
     Raises CredentialsError, and KubeSetupError when the address is taken.
     """
@@ -51,15 +52,16 @@ async def serve(
     try:
         follower = Follower(server, configured, cluster)
         access = AccessReviews(server) if with_access else None
-        async with _served(Ui(follower, access), address, on_serving, self_signed_context() if with_access else None):
+        ui = Ui(follower, access, grafana_url)
+        async with _served(ui, address, on_serving, self_signed_context() if with_access else None):
             await _until_stopped(follower.run())
     finally:
         await server.close()
 
 
-async def serve_still(cluster: StaticCluster, address: str, on_serving: OnServing) -> None:
+async def serve_still(cluster: StaticCluster, address: str, on_serving: OnServing, grafana_url: str = "") -> None:
     """Serve one that stands still until a signal comes. Raises KubeSetupError when the address is taken."""
-    async with _served(Ui(cluster), address, on_serving):
+    async with _served(Ui(cluster, grafana_url=grafana_url), address, on_serving):
         await _until_stopped(asyncio.Event().wait())
 
 

@@ -14,8 +14,13 @@ from volsched.ui.context import HEADERS, PageContext
 from volsched.ui.job_page import JobPage
 from volsched.ui.jobs_page import JobsPage
 from volsched.ui.live_views import LiveViews
+from volsched.ui.node_page import NodePage
+from volsched.ui.nodes_page import NodesPage
+from volsched.ui.overview_page import OverviewPage
+from volsched.ui.queue_page import QueuePage
 from volsched.ui.search_page import SearchPage
 from volsched.ui.source import PictureSource
+from volsched.ui.streams import Streams
 from volsched.ui.what_if_page import WhatIfPage
 
 STATIC: Final = Path(__file__).parent / "static"
@@ -30,13 +35,18 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class Ui:
     """The application. With ``access`` each reader is reviewed; without, the reader needs the ``link``."""
 
-    def __init__(self, source: PictureSource, access: AccessReviews | None = None) -> None:
-        self.context = PageContext(source, access)
-        self.views = LiveViews(self.context)
+    def __init__(self, source: PictureSource, access: AccessReviews | None = None, grafana_url: str = "") -> None:
+        self.context = PageContext(source, access, grafana_url)
+        self.streams = Streams(self.context)
+        self.views = LiveViews(self.context, self.streams)
         self._parts = (
+            OverviewPage(self.context, self.views),
             JobsPage(self.context, self.views),
             self.views,
-            JobPage(self.context, self.views),
+            JobPage(self.context, self.streams),
+            QueuePage(self.context, self.streams),
+            NodesPage(self.context, self.streams),
+            NodePage(self.context, self.streams),
             WhatIfPage(self.context),
             SearchPage(self.context),
         )
@@ -87,7 +97,7 @@ class Ui:
     async def _home(self, request: web.Request) -> web.Response:
         if self._is_handed_over(request):
             return self.context.secret.hand_over(request)
-        raise web.HTTPFound("/queues")
+        raise web.HTTPFound("/overview")
 
     async def _state(self, request: web.Request) -> web.Response:
         """Return the state of the source for the header, and nothing if the reader has it already."""

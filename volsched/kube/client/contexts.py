@@ -14,15 +14,15 @@ def context_names(kubeconfig: str = "") -> list[str]:
 
 
 def current_context(kubeconfig: str = "") -> str:
-    """Return the name of the current context of a file, by default of the files in KUBECONFIG.
+    """Return the name of the current context of a file, by default of the files in KUBECONFIG; empty: none.
 
     Raises CredentialsError.
     """
     _, current = _contexts(kubeconfig)
-    return str(current["name"])
+    return str(current["name"]) if current is not None else ""
 
 
-def _contexts(kubeconfig: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+def _contexts(kubeconfig: str) -> tuple[list[Any], Any]:
     from kubernetes_asyncio.config import ConfigException, list_kube_config_contexts  # noqa: PLC0415 - takes long
 
     try:
