@@ -56,7 +56,7 @@ def test_start_is_when_the_pod_in_the_way_ends() -> None:
     found = start(node("n1"), queue("default"), *runs("team/a", 8, "n1", "3h"), *waits("team/waits", 8))
 
     assert (found.sort, found.at) == ("estimated", NOW + 2 * HOUR)
-    assert "this pod ends as it declares" in found.sentence
+    assert "ends as it declares" in found.sentence
 
 
 def test_node_that_is_free_first_counts() -> None:
@@ -107,6 +107,16 @@ def test_quota_is_free_when_enough_holders_have_ended() -> None:
 
     assert (soon.sort, soon.at, late.at) == ("estimated", NOW + HOUR, NOW + 5 * HOUR)
     assert "2 jobs end as they declare" in late.sentence
+
+
+def test_share_is_free_when_the_jobs_that_use_it_up_have_ended() -> None:
+    holders = [*runs("team/a", 3, "n1", "2h", "small"), *runs("team/b", 5, "n1", "6h", "small")]
+
+    found = start(
+        node("n1"), node("n2"), queue("default"), queue("small", gpus="8"), *holders, *waits("team/waits", 2, "small")
+    )
+
+    assert (found.sort, found.at) == ("estimated", NOW + HOUR)
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,9 @@ from volsched.validation.jobs import dependency_faults
 
 MOST_HOLDERS: Final = 10
 MOST_NAMES: Final = 3
-_OF_QUOTA: Final = (Step.ENQUEUE, Step.OVERUSED, Step.ALLOCATABLE)
+OF_QUOTA: Final = (Step.ENQUEUE, Step.OVERUSED, Step.ALLOCATABLE)
+"""The steps at which limits of queues refuse jobs."""
+
 _SORTED_LAST: Final = ""
 
 _LONGEST_REASON: Final = 600
@@ -390,7 +392,7 @@ def _gang(job: JobInfo) -> Gang | None:
 def _short(simulation: Looked, found: AskedAbout, verdict: Verdict) -> tuple[Short, ...]:
     """Return the shortages: those of the verdict; for room on nodes, the total of each resource."""
     told = [Short(verdict.scope.value, **item.human(), name=verdict.queue) for item in verdict.shortfalls]
-    if told or verdict.step in _OF_QUOTA or not found.waiting:
+    if told or verdict.step in OF_QUOTA or not found.waiting:
         return tuple(told)
     rows = []
     for name, amount in sorted(asked_of(found.job).items()):
@@ -447,7 +449,7 @@ def held_for(simulation: Looked, found: AskedAbout, verdict: Verdict) -> list[Co
     session = simulation.session
     asked = session.reported_by(verdict.plugin, lambda report: report.consumers) if session is not None else None
     held = list(asked(found.job, verdict)) if asked is not None else []
-    if not held and verdict.step in _OF_QUOTA:
+    if not held and verdict.step in OF_QUOTA:
         held = list(held_of_quota(usage_of(simulation), (found.job.queue,), found.job, verdict))
     return held or list(_held_on_nodes(simulation, found, verdict))
 

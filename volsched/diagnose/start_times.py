@@ -7,11 +7,12 @@ duration are assumed to stay. The rules for ends are those of docs/reserve.md, "
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from volsched.diagnose.ends import annotations_of, expected_end, expected_end_of_pod
-from volsched.diagnose.explain import AskedAbout, roomless_nodes
+from volsched.diagnose.explain import OF_QUOTA, AskedAbout, roomless_nodes
+from volsched.diagnose.queries import quantities
 from volsched.diagnose.records import ExpectedStart
 from volsched.framework.quota_report import Consumer
 from volsched.model.errors import QuantityError
@@ -22,6 +23,7 @@ from volsched.model.pods.task import TaskInfo
 from volsched.model.status import ON_NODE
 from volsched.model.values.quantity import parse
 from volsched.model.verdict import Step, Verdict
+from volsched.quota.report import asked_of
 from volsched.simulation.result import Looked
 
 NO_ESTIMATE: Final = {
@@ -48,6 +50,8 @@ def expected_start(
         return ExpectedStart("unknown", None, NO_ESTIMATE[refusal.step])
     if refusal.shortfalls:
         return _once_quota_is_free(looked, refusal, held, now)
+    if refusal.step in OF_QUOTA:
+        return _once_share_is_free(looked, found.job, held, now)
     return _once_nodes_are_free(looked, found, now)
 
 
@@ -67,20 +71,37 @@ def _promised(job: JobInfo) -> ExpectedStart | None:
 
 def _once_quota_is_free(looked: Looked, refusal: Verdict, held: Sequence[Consumer], now: float) -> ExpectedStart:
     """Return when jobs that hold a limited amount have freed as much as is short of each resource."""
-    starts: list[float] = []
-    ending = 0
+    lacking: dict[str, float] = {}
     for item in refusal.shortfalls:
         texts = item.human()
         if item.requested > item.limit:
             limit = f"It requests {texts['requested']} of {item.resource}, more than its limit of {texts['limit']}"
             return ExpectedStart("unknown", None, f"{limit}: it does not start, whatever ends.")
-        lacking = float(parse(texts["used"]) + parse(texts["requested"]) - parse(texts["limit"]))
-        holders = [one for one in held if one.resource == item.resource]
-        at, count = _freed(lacking, [(_end_of(looked, one, now), _amount(one)) for one in holders])
+        amount = float(parse(texts["used"]) + parse(texts["requested"]) - parse(texts["limit"]))
+        lacking[item.resource] = max(amount, lacking.get(item.resource, 0.0))
+    return _once_freed(looked, lacking, held, now)
+
+
+def _once_share_is_free(looked: Looked, job: JobInfo, held: Sequence[Consumer], now: float) -> ExpectedStart:
+    """Return when jobs that use up a share have freed as much of it as a job requests."""
+    asked = quantities(asked_of(job))
+    names = {one.resource for one in held}
+    return _once_freed(looked, {name: float(parse(asked[name])) for name in asked if name in names}, held, now)
+
+
+def _once_freed(looked: Looked, lacking: Mapping[str, float], held: Sequence[Consumer], now: float) -> ExpectedStart:
+    """Return when holders have freed as much of each resource as is lacking."""
+    starts: list[float] = []
+    ending = 0
+    for resource, amount in lacking.items():
+        holders = [one for one in held if one.resource == resource]
+        at, count = _freed(amount, [(_end_of(looked, one, now), _amount(one)) for one in holders])
         if at is None:
-            return _unknown(item.resource, len(holders), count)
+            return _unknown(resource, len(holders), count)
         starts.append(at)
         ending = max(ending, count)
+    if not starts:
+        return ExpectedStart("unknown", None, "It waits for no amount that jobs hold.")
     return _estimated(max(starts), ending, "job")
 
 
@@ -151,6 +172,8 @@ def _once_nodes_are_free(looked: Looked, found: AskedAbout, now: float) -> Expec
         ending += sum(count for _, count in times[:wanted])
     if not starts:
         return ExpectedStart("unknown", None, "It has no pods that could be placed.")
+    if not ending:
+        return ExpectedStart("unknown", None, "There are nodes with the amounts that it requests: it waits for no pod.")
     return _estimated(max(*starts, now), ending, "pod")
 
 
