@@ -188,7 +188,7 @@ def changes(cluster: ControlPlane, cards: int) -> dict[str, tuple[str, Change]]:
     def quota(turn: int) -> str:
         quota = str(cards + turn + 1)
         cluster.api.patch(f"{VOLCANO}/queues/default", {"spec": {"capability": {live.CARDS: quota}}})
-        return f" of {quota}"
+        return f"limit </span>{quota}<"
 
     return {"bound": ("cards", bound), "waits": ("waiting", waits), "quota": ("queues", quota)}
 

@@ -92,7 +92,9 @@ from volsched.replay.runner import Replay, ReplaySettings
 from volsched.simulation import at_max
 from volsched.simulation.documents import documents_in
 from volsched.simulation.manifests import Inventory, completed, read_inventory
+from volsched.ui.access import WHOLE
 from volsched.ui.pages import VIEWS, Pages
+from volsched.ui.picture import Picture
 from volsched.ui.redaction import VisiblePicture
 from volsched.ui.secret import LinkSecret
 from volsched.ui.what_if_page import numbers_in
@@ -632,7 +634,7 @@ def _read_address(query: str) -> None:
     """Show each view as it says, and read the numbers of a form."""
     asked = MultiDict(parse_qsl(query, keep_blank_values=True))
     for name in VIEWS:
-        _pages().view(name, asked).show(VisiblePicture((), (), (), {}), lambda _queue, _resource: ())
+        _pages().view(name, asked).show(VisiblePicture(WHOLE, Picture()), lambda _queue, _resource: ())
     numbers_in(asked, "nodes:")
     numbers_in(asked, "quota:")
 

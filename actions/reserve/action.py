@@ -24,6 +24,7 @@ from actions.reserve.quota import charged_beside, of_reservations, quota_lets
 from actions.turns import closed_queue, considered, settle_minimum
 from volsched.framework.config.arguments import Argument, ArgumentProblem
 from volsched.framework.native.topology import Topology
+from volsched.framework.quota_report import IS_PROMISED
 from volsched.framework.registration import Registrar
 from volsched.framework.reporter import about_group
 from volsched.framework.reports import Report
@@ -168,6 +169,7 @@ class ReserveAction:
                     OUTLIVED_PODS: lambda: {(space,): float(count) for space, count in book.trust.counts.items()},
                 },
                 table=lambda: shown.table(book),
+                free_cards={IS_PROMISED: lambda: shown.held(book)},
             ),
         )
 

@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 
-from actions.reserve.durations import annotated, declared, end_of
+from volsched.model.durations import annotated, declared, end_of
 from actions.reserve.pauses import Pauses
 from actions.reserve.trust import Trust
 from actions.reserve.words import kept_from

@@ -35,6 +35,11 @@ def idle(book: Book) -> Numbers:
     return found
 
 
+def held(book: Book) -> dict[str, float]:
+    """Return the nodes that are held: all free cards there are promised."""
+    return {name: 1.0 for reservation in book.kept.values() for name in reservation.nodes}
+
+
 def table(book: Book) -> QuotaTable:
     """Return who was promised which nodes, when that was stated and when it starts, in the order of promises."""
     rows = [

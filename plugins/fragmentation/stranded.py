@@ -26,7 +26,7 @@ from plugins.fragmentation.device_cards import DeviceCards, product_of
 from volsched.model.nodes.columns import CPU, MEMORY
 from volsched.plugin import Cluster, Mask, NodeColumns, NodeInfo, Numbers, Report, Rows, Series
 from volsched.plugin.cards import WHOLE, CardLists, CardParts
-from volsched.plugin.quota import STRANDED_CARDS, QuotaRow, QuotaTable, Value
+from volsched.plugin.quota import IS_STRANDED, STRANDED_CARDS, QuotaRow, QuotaTable, Value
 
 Ints = npt.NDArray[np.int64]
 
@@ -110,6 +110,7 @@ class Stranded:
         self._changes = -1
         self._found: dict[str, dict[str, int]] = {}
         self._numbers: tuple[Numbers, Numbers, Numbers] = ({}, {}, {})
+        self._by_node: dict[str, float] = {}
 
     def report(self) -> Report:
         """Return the numbers and the table that are reported."""
@@ -120,6 +121,7 @@ class Stranded:
                 STRANDED: lambda: self.numbers()[2],
             },
             table=self.table,
+            free_cards={IS_STRANDED: self.by_node},
         )
 
     def numbers(self) -> tuple[Numbers, Numbers, Numbers]:
@@ -132,6 +134,11 @@ class Stranded:
                 {(model, cause): loss[cause] / MILLI for model, loss in found.items() for cause in CAUSES},
             )
         return self._numbers
+
+    def by_node(self) -> dict[str, float]:
+        """Return the stranded part of each node's free cards, without nodes that have none."""
+        self.numbers()
+        return self._by_node
 
     def table(self) -> QuotaTable:
         """Return the table for people: a line for each model, and one for all of them."""
@@ -192,6 +199,8 @@ class Stranded:
         lines = self._lines()
         most = int(lines.whole.max(initial=0))
         losses = lines.losses(self._demand.average_demand, is_scattered=0 < most < self._commonest())
+        rows, lost = self._cluster.rows, sum(losses.values(), np.zeros_like(lines.free))
+        self._by_node = {rows[row].name: float(lost[row] / lines.free[row]) for row in np.flatnonzero(lost).tolist()}
         found: dict[str, dict[str, int]] = {model: {} for model in self._models}
         for name, amounts in {"cards": lines.cards, "free": lines.free, **losses}.items():
             sums = np.zeros(len(self._models), dtype=np.int64)

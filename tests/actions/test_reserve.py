@@ -14,10 +14,10 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from actions.reserve.book import Book, DurationSettings
-from actions.reserve.durations import end_of
 from actions.reserve.trust import Trust
 from tests.actions.rigs import conf, cycle, echo, events, finished, gone, rig
 from volsched.model import api
+from volsched.model.durations import end_of
 from volsched.model.held_nodes import RESERVED, condition_of, stated_reservation_in
 from volsched.model.plan import WriteGroupStatus
 from volsched.model.pods.task import TaskInfo

@@ -35,9 +35,24 @@ ODD = (
     "日本",
     "{0}",
 )
-PLACES = ("/job/{}/a", "/job/a/{}", "/job/{}/{}", "/events/{}", "/{}", "/static/{}", "/job/a/{}/explanation")
+PLACES = (
+    "/job/{}/a",
+    "/job/a/{}",
+    "/job/{}/{}",
+    "/events/{}",
+    "/{}",
+    "/static/{}",
+    "/events/job/a/{}",
+    "/job/a/{}/suggestions",
+)
 QUERIES = (
-    *("/queues?filter={}", "/waiting?page={}&queue={}", "/waiting?namespace={}&search={}", "/cards?model={}&page={}"),
+    *(
+        "/queues?filter={}",
+        "/jobs?page={}&queue={}&sort={}",
+        "/jobs?namespace={}&text={}&state={}",
+        "/cards?model={}&page={}",
+    ),
+    *("/search?text={}", "/waiting?queue={}&page={}"),
     *("/what-if?queue={}", "/what-if/quotas?queue={}", "/what-if/result?nodes:{}=1", "/what-if/result?nodes:n={}"),
     *("/what-if/result?queue=default&quota:capability:cpu={}", "/what-if/result?queue={}&quota:{}=1"),
 )
@@ -69,7 +84,7 @@ def quoted(text: str) -> str:
 @pytest.mark.parametrize("odd", ODD, ids=lambda odd: ascii(odd)[:12])
 def test_odd_addresses_are_answered_or_refused(still: StaticCluster, odd: str) -> None:
     addresses = [place.replace("{}", quoted(odd)) for place in (*PLACES, *QUERIES)]
-    found = statuses(still, [address for address in addresses if not address.endswith("/explanation") or odd == "\x00"])
+    found = statuses(still, [address for address in addresses if not address.endswith("/suggestions") or odd == "\x00"])
     assert {status for status in found.values() if status >= 500} == set(), found
 
 

@@ -13,7 +13,7 @@ from aiohttp import ClientSession, ClientTimeout, web
 from tests.manifests.rendering import MANIFESTS
 from tests.ui.worlds import read
 from volsched.kube.serve.reviews import Person
-from volsched.ui import live_views
+from volsched.ui import streams
 from volsched.ui.access import WHOLE
 from volsched.ui.questions import AT_ONCE, MOST_WAITING
 from volsched.ui.server import Ui
@@ -70,13 +70,13 @@ def main_thread() -> int:
 
 def test_questions_whose_reader_has_left_are_ended_and_others_are_answered() -> None:
     async def story(ui: Ui, ask: Ask) -> None:
-        many = [f"/job/evil/nobody-{number}/explanation" for number in range(3 * MOST_WAITING)]
+        many = [f"/job/evil/nobody-{number}/suggestions" for number in range(3 * MOST_WAITING)]
         others = children()
         crowd = [asyncio.create_task(ask("evil", path)) for path in many]
         await asyncio.sleep(0.5)
         assert children() - others <= AT_ONCE
         assert len(ui.context.questions._turns) <= MOST_WAITING
-        assert await ask("honest", "/job/honest/nobody/explanation") == 200
+        assert await ask("honest", "/job/honest/nobody/suggestions") == 200
         assert not all(task.done() for task in crowd)
         for task in crowd:
             task.cancel()
@@ -91,23 +91,23 @@ def test_questions_whose_reader_has_left_are_ended_and_others_are_answered() -> 
 
 
 def test_open_pages_of_one_reader_are_counted_and_others_have_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_views, "STREAMS_OF_ONE", 3)
+    monkeypatch.setattr(streams, "STREAMS_OF_ONE", 3)
 
     async def story(ui: Ui, ask: Ask) -> None:
         evil = "system:serviceaccount:evil"  # whose tenant makes many
-        held = [asyncio.create_task(ask(f"{evil}:{number}", "/events/waiting", 300.0)) for number in range(3)]
+        held = [asyncio.create_task(ask(f"{evil}:{number}", "/events/jobs", 300.0)) for number in range(3)]
         await asyncio.sleep(0.3)
-        assert ui.views.streams[evil] == 3
-        assert await ask(f"{evil}:3", "/events/waiting") == 429
-        assert await ask("honest", "/events/waiting") == 200
+        assert ui.streams.open_of[evil] == 3
+        assert await ask(f"{evil}:3", "/events/jobs") == 429
+        assert await ask("honest", "/events/jobs") == 200
         for task in held:
             task.cancel()
         await asyncio.gather(*held, return_exceptions=True)
         for _ in range(100):
-            if not ui.views.streams:
+            if not ui.streams.open_of:
                 break
             await asyncio.sleep(0.05)
-        assert not ui.views.streams
-        assert await ask(f"{evil}:3", "/events/waiting") == 200
+        assert not ui.streams.open_of
+        assert await ask(f"{evil}:3", "/events/jobs") == 200
 
     serving(story)

@@ -11,6 +11,7 @@ from tests.ui.worlds import picture_of, read
 from volsched.diagnose.cards import NodeCards
 from volsched.diagnose.records import QueueState
 from volsched.ui.access import WHOLE
+from volsched.ui.jobs_page import JobQuery, JobsView
 from volsched.ui.pages import VIEWS, Pages, tree
 from volsched.ui.picture import Picture
 from volsched.ui.redaction import seen_by
@@ -22,7 +23,8 @@ def examples() -> Picture:
 
 
 def rows(picture: Picture, view: str, **filters: str) -> dict[str, str]:
-    shown = Pages().view(view, filters)
+    pages = Pages()
+    shown = JobsView(pages, JobQuery.of(filters)) if view == "jobs" else pages.view(view, filters)
     shown.show(seen_by(WHOLE, picture), picture.history)
     return dict(shown.table.html)
 
@@ -69,23 +71,24 @@ def test_shared_cards_say_core_and_memory() -> None:
     assert [[share.resource for share in each.shares] for each in found] == [["core", "memory"]] * len(found) != []
 
 
-@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("view", [*VIEWS, "jobs"])
 def test_nothing_is_sent_where_nothing_has_changed(view: str, examples: Picture) -> None:
-    shown = Pages().view(view, {})
+    pages = Pages()
+    shown = JobsView(pages, JobQuery()) if view == "jobs" else pages.view(view, {})
     seen = seen_by(WHOLE, examples)
 
     assert shown.show(seen, examples.history)
     assert shown.show(seen, examples.history) == []
 
 
-def test_waiting_is_filtered(examples: Picture) -> None:
-    every, vision = rows(examples, "waiting"), rows(examples, "waiting", namespace="VISION")
+def test_jobs_are_filtered(examples: Picture) -> None:
+    every, vision = rows(examples, "jobs"), rows(examples, "jobs", namespace="VISION")
 
     assert 0 < len(vision) < len(every)
 
 
 def test_page_beyond_the_last_is_the_last(examples: Picture) -> None:
-    assert rows(examples, "waiting", page="999") == rows(examples, "waiting") == rows(examples, "waiting", page="x")
+    assert rows(examples, "jobs", page="999") == rows(examples, "jobs") == rows(examples, "jobs", page="x")
 
 
 def test_tree_has_every_queue_once_circles_included() -> None:

@@ -12,11 +12,13 @@ from tests.ui.worlds import group, known_of, node, picture_of, pod, queue
 from volsched.diagnose.records import Difference, PodDifference
 from volsched.framework.redaction import ANOTHER
 from volsched.ui.access import WHOLE, Visibility
+from volsched.ui.jobs_page import JobQuery, JobsView
 from volsched.ui.pages import VIEWS, Pages
 from volsched.ui.picture import Picture
-from volsched.ui.redaction import difference_for, namespaces_in, seen_by, without_names
+from volsched.ui.redaction import difference_for, seen_by, without_names
 
 TEAM = Visibility(frozenset({"team"}), frozenset({"default", "mine"}), nodes=False)
+ALL = (*VIEWS, "jobs")
 HIDDEN = ("secret", "holder", "theirs", "hush", "node-")
 
 
@@ -35,27 +37,30 @@ def picture() -> Picture:
 
 
 def html(picture: Picture, scope: Visibility, view: str, filters: dict[str, str]) -> str:
-    shown = Pages().view(view, filters)
+    pages = Pages()
+    shown = JobsView(pages, JobQuery.of(filters)) if view == "jobs" else pages.view(view, filters)
     shown.show(seen_by(scope, picture), picture.history)
     return "\n".join([*shown.table.html.values(), shown.caption()[1]])
 
 
-@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("view", ALL)
 def test_own_names_are_shown_and_others_are_counted(view: str, picture: Picture) -> None:
     text = html(picture, TEAM, view, {})
 
     assert [name for name in HIDDEN if name in text] == []
-    assert {"queues": "mine", "cards": "team/ours", "waiting": "team/waits"}[view] in text
-    assert {"queues": "2 other queues are", "cards": "8 of 24", "waiting": "2 jobs of others"}[view] in text
+    assert {"queues": "mine", "cards": "team/ours", "jobs": "team/waits"}[view] in text
+    assert {"queues": "2 other queues are", "cards": "8 of 24", "jobs": "3 jobs of others"}[view] in text
     assert "secret" in html(picture, WHOLE, view, {}) or view == "queues"
 
 
 @pytest.mark.slow(reason="hundreds of random inputs")
 @settings(max_examples=60, deadline=None)
 @given(
-    st.sampled_from(VIEWS),
+    st.sampled_from(ALL),
     st.dictionaries(
-        st.sampled_from(["namespace", "queue", "reason", "model", "node", "holder", "page", "seen"]),
+        st.sampled_from(
+            ["namespace", "queue", "reason", "text", "sort", "state", "model", "node", "holder", "page", "seen"]
+        ),
         st.sampled_from(["secret", "holder", "theirs", "hush", "node-0", "s", "node", "2", "mine", "somebody", "a"]),
     ),
 )
@@ -100,4 +105,4 @@ def test_differences_of_others_are_counted() -> None:
 
 
 def test_namespaces_are_those_that_are_named(picture: Picture) -> None:
-    assert namespaces_in(picture) == {"team", "secret"}
+    assert picture.namespaces == {"team", "secret"}

@@ -81,7 +81,7 @@ def test_every_flag_that_manifests_may_have_counts(tmp_path: Path, monkeypatch: 
     """The configuration, the names of the scheduler and the default queue are those that flags name."""
     shown: list[tuple[StaticCluster, str]] = []
 
-    async def serve_still(cluster: StaticCluster, address: str, _: object) -> None:
+    async def serve_still(cluster: StaticCluster, address: str, *_: object) -> None:
         shown.append((cluster, address))
 
     monkeypatch.setattr("volsched.ui.program.serve_still", serve_still)

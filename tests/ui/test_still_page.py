@@ -108,13 +108,13 @@ def test_cards_are_taken_by_the_pods_that_simulate_places(page: Page) -> None:
 
 @pytest.mark.process
 def test_a_job_that_waits_is_explained_with_what_would_help(page: Page) -> None:
-    page.goto("/waiting?namespace=vision")
+    page.goto("/jobs?namespace=vision")
     row = page.locator("tbody tr", has_text="PodGroup/segmenter")
     expect(row).to_contain_text("node(s) didn't match Pod's node affinity/selector")
 
     row.locator("a").click()
 
-    expect(page.locator("#explanation")).to_contain_text("Add 2 nodes like a100-1", timeout=120_000)
+    expect(page.locator("#suggestions")).to_contain_text("Add 2 nodes like a100-1", timeout=120_000)
 
 
 @pytest.mark.process
@@ -137,7 +137,7 @@ def test_what_if_starts_what_waits(page: Page) -> None:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("path", ["/queues", "/cards", "/waiting", "/what-if"])
+@pytest.mark.parametrize("path", ["/queues", "/cards", "/jobs", "/job/vision/segmenter", "/search?text=a", "/what-if"])
 def test_everybody_can_use_it(page: Page, path: str) -> None:
     page.goto(path)
 
@@ -169,7 +169,7 @@ def status(url: str, **headers: str) -> int:
 @pytest.mark.process
 def test_who_does_not_have_the_link_sees_nothing(address: str, link: str) -> None:
     own = headers_of(link)
-    for path in ("/", "/queues", "/cards", "/waiting", "/what-if", "/job/a/b", "/events/queues", "/nothing"):
+    for path in ("/", "/queues", "/cards", "/jobs", "/what-if", "/job/a/b", "/search", "/events/queues", "/nothing"):
         assert status(address + path) == 403, path
         assert status(address + path, Authorization="Bearer guessed") == 403, path
     assert status(f"{address}/?secret=guessed") == 403

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import click
 
@@ -38,8 +41,21 @@ LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
     help="Serve by TLS to those alone whom the API server lets get /ui, as their bearer token says; for a Deployment "
     "behind a proxy that logs people in. Without it the page is for this machine.",
 )
+@click.option(
+    "--cluster-name",
+    default="",
+    metavar="NAME",
+    help="The name of the cluster in the header of the page; by default the context of the kubeconfig, with -f the "
+    "names of the files.",
+)
+@click.option(
+    "--grafana-url",
+    default="",
+    metavar="URL",
+    help="Where Grafana with the dashboards of manifests/grafana is; the overview links to them.",
+)
 @known_flags
-def ui(listen_address: str, auth: bool, **flags: Any) -> None:
+def ui(listen_address: str, auth: bool, cluster_name: str, grafana_url: str, **flags: Any) -> None:
     """Serve a page of the cluster: queues, cards, who waits and why, what would help, and what if. Nothing is written.
 
     It reads with your own rights, those of the ClusterRole volsched-ui, and follows every change. Open the link that it
@@ -62,10 +78,25 @@ def ui(listen_address: str, auth: bool, **flags: Any) -> None:
     """  # noqa: D301 - laid out for click, which reads the backspace as "do not wrap"
     paths = flags.pop("paths")
     _check(paths, listen_address, auth=auth)
+    _check_url(grafana_url)
     if paths:
-        _serve_still(paths, flags, listen_address)
+        _serve_still(paths, flags, listen_address, Header(cluster_name or _names_of(paths), grafana_url))
     else:
-        _serve_cluster(flags, listen_address, auth=auth)
+        _serve_cluster(flags, listen_address, Header(cluster_name or _context_of(flags), grafana_url), auth=auth)
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What flags say about the page: the name of the cluster, and the address of Grafana."""
+
+    cluster: str
+    grafana_url: str
+
+
+def _check_url(url: str) -> None:
+    parts = urlsplit(url)
+    if url and (parts.scheme not in ("http", "https") or not parts.netloc or parts.query or parts.fragment):
+        raise click.UsageError(f"--grafana-url {url} is no address of Grafana; write https://HOST or https://HOST/PATH")
 
 
 def _check(paths: Sequence[str], address: str, *, auth: bool) -> None:
@@ -82,27 +113,46 @@ def _check(paths: Sequence[str], address: str, *, auth: bool) -> None:
         )
 
 
-def _serve_still(paths: Sequence[str], flags: Mapping[str, Any], address: str) -> None:
+def _names_of(paths: Sequence[str]) -> str:
+    """Return the names of files, as the reader gave them, without their folders."""
+    return ", ".join(Path(path).resolve().name if path != "-" else "standard input" for path in paths)
+
+
+def _context_of(flags: Mapping[str, Any]) -> str:
+    """Return the context of the kubeconfig that is used; empty in a pod, and if there is none."""
+    from volsched.kube.client.contexts import current_context  # noqa: PLC0415 - `volsched --help` needs none of this
+    from volsched.kube.errors import CredentialsError  # noqa: PLC0415
+
+    try:
+        return flags["kube_context"] or current_context(flags["kubeconfig"])
+    except CredentialsError:
+        return ""  # the connection tells what is wrong with the kubeconfig
+
+
+def _serve_still(paths: Sequence[str], flags: Mapping[str, Any], address: str, header: Header) -> None:
     from volsched.ui.program import serve_still  # noqa: PLC0415 - `volsched --help` needs none of this
     from volsched.ui.static_cluster import StaticCluster  # noqa: PLC0415
 
     progress = Progress()
     found = known(paths, flags, progress)
     try:
-        cluster = StaticCluster(found, schedules=snapshot_in(paths) is None, on_cycle=progress.cycle)
+        still = StaticCluster(
+            found, schedules=snapshot_in(paths) is None, on_cycle=progress.cycle, cluster=header.cluster
+        )
     except ConfigError as error:
         refuse(error, found.origin)
-    _run(serve_still(cluster, address, _report_link))
+    _run(serve_still(still, address, _report_link, header.grafana_url))
 
 
-def _serve_cluster(flags: Mapping[str, Any], address: str, *, auth: bool) -> None:
+def _serve_cluster(flags: Mapping[str, Any], address: str, header: Header, *, auth: bool) -> None:
     from volsched.kube.client.credentials import Source  # noqa: PLC0415 - `volsched --help` needs none of this
     from volsched.ui.program import serve  # noqa: PLC0415
 
     in_force.check_flags((), flags)
     configured = _configured(flags)
     source = Source(flags["kubeconfig"], flags["kube_context"], flags["master"])
-    _run(serve(source, configured, address, _report_link, with_access=auth))
+    names = {"cluster": header.cluster, "grafana_url": header.grafana_url}
+    _run(serve(source, configured, address, _report_link, with_access=auth, **names))
 
 
 def _report_link(link: str) -> None:

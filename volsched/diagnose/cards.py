@@ -68,7 +68,11 @@ class Share(AnswerRecord, frozen=True):
 
 
 class NodeCards(AnswerRecord, frozen=True):
-    """Cards of one model on a node. ``sort``: card (whole cards and slices), shared or device."""
+    """Cards of one model on a node. ``sort``: card (whole cards and slices), shared or device.
+
+    ``resource`` is the one that pods request for whole cards and slices. ``promised``, ``stranded`` and ``unavailable``
+    are free cards in these states, each card in one of them at most (see ``card_states``).
+    """
 
     node: str
     model: str
@@ -77,6 +81,10 @@ class NodeCards(AnswerRecord, frozen=True):
     total: int
     cells: tuple[Cell, ...] = ()
     shares: tuple[Share, ...] = ()
+    resource: str = ""
+    promised: float = 0
+    stranded: float = 0
+    unavailable: float = 0
 
 
 Device = tuple[str, str, str]
@@ -114,7 +122,7 @@ def _whole(node: api.Node, info: NodeInfo | None, names: CardNames) -> Iterator[
         holders = _holders(info, resource)
         on_cards = [*holders, *[""] * (total - len(holders))]
         cells = tuple(Cell(str(place), holder) for place, holder in enumerate(on_cards, 1))
-        yield NodeCards(name, model, "card", len(holders), total, cells)
+        yield NodeCards(name, model, "card", len(holders), total, cells, resource=resource)
 
 
 def _offered(node: api.Node, names: CardNames) -> Iterator[tuple[str, str, int]]:

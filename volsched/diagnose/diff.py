@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from volsched.diagnose.records import Difference, PodDifference
-from volsched.mirror.reading import GROUP_NAME
+from volsched.diagnose.records import Difference, PodDifference, StartDifference
+from volsched.framework.quota_report import RESERVATIONS
+from volsched.mirror.reading import GROUP_NAME, seconds
 from volsched.model import api
 from volsched.model.status import TaskStatus
 from volsched.simulation.result import waiting_refusal
@@ -18,6 +19,9 @@ SORTS: Final = ("starts", "waits", "moves", "evicted", "spared", "reason")
 
 Or it waits for another reason.
 """
+
+
+_MINUTE: Final = 60
 
 
 class _PodOutcome(NamedTuple):
@@ -40,7 +44,27 @@ def diff(before: Simulation, after: Simulation) -> Difference:
         _counted((pod.queue, pod.sort) for pod in pods),
         _counted((pod.gang, pod.sort) for pod in pods),
         pods,
+        tuple(_starts(_promised(before), _promised(after))),
     )
+
+
+def _promised(simulation: Simulation) -> dict[str, tuple[str, str]]:
+    """Return the queue and the promised start of each job for which nodes are held."""
+    tables = (table() for table in simulation.quota_tables)
+    rows = (row for table in tables if table.name == RESERVATIONS for row in table.rows)
+    return {str(row.about[1]): (str(row.about[0]), str(row.figures.get("start") or "")) for row in rows}
+
+
+def _starts(old: Mapping[str, tuple[str, str]], new: Mapping[str, tuple[str, str]]) -> Iterator[StartDifference]:
+    """Yield the promised starts that differ by a minute or more."""
+    for job in sorted(old.keys() & new.keys()):
+        (queue, before), (_, after) = old[job], new[job]
+        if (before == "") != (after == "") or abs(_at(before) - _at(after)) >= _MINUTE:
+            yield StartDifference(job, queue, before, after)
+
+
+def _at(stamp: str) -> float:
+    return seconds(stamp) or 0.0
 
 
 def _counted(found: Iterable[tuple[str, str]]) -> dict[str, dict[str, int]]:

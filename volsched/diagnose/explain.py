@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from volsched.controllers.waiting import NO_WAIT
+from volsched.diagnose.ends import annotations_of, expected_end, holds_since
 from volsched.diagnose.queries import (
     figures_of,
     jobs_in_order,
@@ -38,6 +39,7 @@ from volsched.framework.validation import Fault
 from volsched.model import api
 from volsched.model.errors import nearest, shortened
 from volsched.model.job import NATIVE, JobInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.owners import controller_of
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import IS_CHOSEN, IS_FINISHED
@@ -45,14 +47,16 @@ from volsched.model.values.quantity import format_amount
 from volsched.model.verdict import Step, Verdict
 from volsched.quota.report import asked_of, held_of_queue, held_of_quota
 from volsched.simulation.manifests import subject_of
-from volsched.simulation.result import waiting_refusal
+from volsched.simulation.result import Looked, waiting_refusal
 from volsched.simulation.runner import Simulation
 from volsched.validation.deadlocks import deadlock_faults
 from volsched.validation.jobs import dependency_faults
 
 MOST_HOLDERS: Final = 10
 MOST_NAMES: Final = 3
-_OF_QUOTA: Final = (Step.ENQUEUE, Step.OVERUSED, Step.ALLOCATABLE)
+OF_QUOTA: Final = (Step.ENQUEUE, Step.OVERUSED, Step.ALLOCATABLE)
+"""The steps at which limits of queues refuse jobs."""
+
 _SORTED_LAST: Final = ""
 
 _LONGEST_REASON: Final = 600
@@ -104,7 +108,8 @@ def _explanation(simulation: Simulation, subject: Subject, found: AskedAbout, *,
         return Explanation(subject, "finished", _end_of(simulation, subject, found), queue=found.job.queue)
     if not found.waiting and (found.job.tasks or found.job.phase not in ("", "Pending", "Inqueue")):
         return _scheduled(simulation, subject, found)
-    return _waits(simulation, subject, found, nodes=nodes)
+    answer = explain_waiting(simulation, subject, found, nodes=nodes)
+    return msgspec.structs.replace(answer, reported=_reported(simulation, found))
 
 
 def _deadlocks(simulation: Simulation, job: JobInfo, *, waits: bool) -> Iterator[str]:
@@ -335,9 +340,12 @@ def _queue(simulation: Simulation, subject: Subject) -> Explanation:
 # --- what waits -----------------------------------------------------------------------------------------------------
 
 
-def _waits(simulation: Simulation, subject: Subject, found: AskedAbout, *, nodes: bool) -> Explanation:
-    job = found.job
-    verdict = waiting_refusal(simulation, found.pod) if found.pod is not None else refusal_of_job(simulation, job)
+def explain_waiting(simulation: Looked, subject: Subject, found: AskedAbout, *, nodes: bool) -> Explanation:
+    """Explain a job that waits, or one of its pods, by the last session; ``nodes`` as for ``explain``.
+
+    What the cluster reports of it so far (``reported``) is left out.
+    """
+    job, verdict = found.job, refusal_of(simulation, found)
     use = usage_of(simulation).queues.get(job.queue)
     return Explanation(
         subject,
@@ -353,11 +361,15 @@ def _waits(simulation: Simulation, subject: Subject, found: AskedAbout, *, nodes
         figures_of(use) if use is not None else (),
         _place(simulation, job),
         since(job),
-        _reported(simulation, found),
-        _holders(simulation, found, verdict),
-        tuple(_pods(simulation, found)),
+        holders=_largest(simulation, held_for(simulation, found, verdict)),
+        pods=tuple(_pods(simulation, found)),
         nodes=node_lines(simulation, found) if nodes else (),
     )
+
+
+def refusal_of(simulation: Looked, found: AskedAbout) -> Verdict:
+    """Return why a job waits, or one of its pods."""
+    return waiting_refusal(simulation, found.pod) if found.pod else refusal_of_job(simulation, found.job)
 
 
 def _sentence(subject: Subject, found: AskedAbout, verdict: Verdict) -> str:
@@ -377,10 +389,10 @@ def _gang(job: JobInfo) -> Gang | None:
     return Gang(job.spec.min_available, job.ready_count, len(job.waiting), len(job.tasks), shortage)
 
 
-def _short(simulation: Simulation, found: AskedAbout, verdict: Verdict) -> tuple[Short, ...]:
+def _short(simulation: Looked, found: AskedAbout, verdict: Verdict) -> tuple[Short, ...]:
     """Return the shortages: those of the verdict; for room on nodes, the total of each resource."""
     told = [Short(verdict.scope.value, **item.human(), name=verdict.queue) for item in verdict.shortfalls]
-    if told or verdict.step in _OF_QUOTA or not found.waiting:
+    if told or verdict.step in OF_QUOTA or not found.waiting:
         return tuple(told)
     rows = []
     for name, amount in sorted(asked_of(found.job).items()):
@@ -391,7 +403,7 @@ def _short(simulation: Simulation, found: AskedAbout, verdict: Verdict) -> tuple
     return tuple(rows)
 
 
-def _on_nodes(simulation: Simulation, resource: str) -> tuple[int, int]:
+def _on_nodes(simulation: Looked, resource: str) -> tuple[int, int]:
     """Return how much of a resource all nodes offer, and how much of it is taken."""
     rows = simulation.mirror.cluster.rows
     offered = sum(node.allocatable_of(resource) for node in rows)
@@ -399,8 +411,8 @@ def _on_nodes(simulation: Simulation, resource: str) -> tuple[int, int]:
     return offered, used
 
 
-def _place(simulation: Simulation, job: JobInfo) -> QueuePosition | None:
-    order = jobs_in_order(simulation).get(job.queue, [])
+def _place(simulation: Looked, job: JobInfo) -> QueuePosition | None:
+    order = jobs_in_order(simulation, job.queue).get(job.queue, [])
     if job not in order:
         return None
     place = order.index(job)
@@ -419,7 +431,7 @@ def _reported(simulation: Simulation, found: AskedAbout) -> str:
     return ""
 
 
-def _pods(simulation: Simulation, found: AskedAbout) -> Iterator[WaitingPod]:
+def _pods(simulation: Looked, found: AskedAbout) -> Iterator[WaitingPod]:
     if found.pod is not None:
         return
     for task in found.waiting:
@@ -430,19 +442,19 @@ def _pods(simulation: Simulation, found: AskedAbout) -> Iterator[WaitingPod]:
 # --- who holds it ---------------------------------------------------------------------------------------------------
 
 
-def _holders(simulation: Simulation, found: AskedAbout, verdict: Verdict) -> tuple[Holder, ...]:
-    """Name the jobs that hold most of the short amounts: by the refusing plugin's accounts, else on the nodes."""
+def held_for(simulation: Looked, found: AskedAbout, verdict: Verdict) -> list[Consumer]:
+    """Return what jobs hold of the short amounts: by the refusing plugin's accounts, else on the nodes."""
     if verdict.step is Step.GATED:
-        return ()
+        return []
     session = simulation.session
     asked = session.reported_by(verdict.plugin, lambda report: report.consumers) if session is not None else None
     held = list(asked(found.job, verdict)) if asked is not None else []
-    if not held and verdict.step in _OF_QUOTA:
+    if not held and verdict.step in OF_QUOTA:
         held = list(held_of_quota(usage_of(simulation), (found.job.queue,), found.job, verdict))
-    return _largest(simulation, held or _held_on_nodes(simulation, found, verdict))
+    return held or list(_held_on_nodes(simulation, found, verdict))
 
 
-def _held_on_nodes(simulation: Simulation, found: AskedAbout, verdict: Verdict) -> Iterator[Consumer]:
+def _held_on_nodes(simulation: Looked, found: AskedAbout, verdict: Verdict) -> Iterator[Consumer]:
     """Yield what jobs with pods on nodes hold of what is short there."""
     scarce = [item.resource for item in _short(simulation, found, verdict)] or _lacked(simulation, found)
     held: dict[tuple[str, str, str], list[int]] = {}
@@ -455,7 +467,7 @@ def _held_on_nodes(simulation: Simulation, found: AskedAbout, verdict: Verdict) 
         yield Consumer(job, queue, name, sum(amounts), str(format_amount(name, sum(amounts))), len(amounts))
 
 
-def _lacked(simulation: Simulation, found: AskedAbout) -> list[str]:
+def _lacked(simulation: Looked, found: AskedAbout) -> list[str]:
     """Return the shortages on nodes that refuse for nothing else."""
     session = simulation.session
     if session is None or not isinstance(session.engine, FastEngine):
@@ -465,14 +477,25 @@ def _lacked(simulation: Simulation, found: AskedAbout) -> list[str]:
     return sorted({name for each in refusals for name in each.lacking})
 
 
-def _largest(simulation: Simulation, held: Iterable[Consumer]) -> tuple[Holder, ...]:
+def _largest(simulation: Looked, held: Iterable[Consumer]) -> tuple[Holder, ...]:
     """Return the largest consumers. First those with reserved amounts: they keep others out and hold nothing."""
     ordered = sorted(held, key=lambda one: (one.resource, not one.reserved, -one.amount, one.job))[:MOST_HOLDERS]
     jobs = simulation.mirror.cluster.jobs
     return tuple(
-        Holder(one.job, one.queue, one.resource, one.text, one.pods, one.reserved, *_workload(jobs.get(one.job)))
+        Holder(
+            one.job, one.queue, one.resource, one.text, one.pods, one.reserved, *_workload(jobs.get(one.job)),
+            *_times(simulation, jobs.get(one.job)),
+        )
         for one in ordered
-    )
+    )  # fmt: skip
+
+
+def _times(simulation: Looked, job: JobInfo | None) -> tuple[float | None, float | None]:
+    """Return since when a job holds room, and when it is expected to end; None for what is not known."""
+    if job is None:
+        return None, None
+    now = simulation.session.now if simulation.session is not None else 0.0
+    return holds_since(job), expected_end(job, annotations_of(simulation.mirror.cluster, job.queue), now)
 
 
 def _workload(job: JobInfo | None) -> WorkloadName:
@@ -483,7 +506,7 @@ def _workload(job: JobInfo | None) -> WorkloadName:
 # --- nodes ----------------------------------------------------------------------------------------------------------
 
 
-def node_lines(simulation: Simulation, found: AskedAbout) -> tuple[NodeLine, ...]:
+def node_lines(simulation: Looked, found: AskedAbout) -> tuple[NodeLine, ...]:
     """Return for every node why the first waiting pod in question cannot go there, equal refusals together."""
     session = simulation.session
     if session is None or not found.waiting or not isinstance(session.engine, FastEngine):
@@ -493,6 +516,17 @@ def node_lines(simulation: Simulation, found: AskedAbout) -> tuple[NodeLine, ...
         grouped.setdefault(each.text, []).append(each.node)
     lines = [NodeLine(len(names), tuple(names[:MOST_NAMES]), refusal) for refusal, names in grouped.items()]
     return tuple(sorted(lines, key=lambda line: (line.refusal == _SORTED_LAST, -line.count, line.refusal)))
+
+
+def roomless_nodes(simulation: Looked, task: TaskInfo) -> Iterator[NodeInfo]:
+    """Yield the nodes that refuse a pod for want of room alone, and those with room."""
+    session = simulation.session
+    if session is None or not isinstance(session.engine, FastEngine):
+        return
+    rows = simulation.mirror.cluster.rows
+    yield from (
+        node for node, refusal in zip(rows, _refusals(session.engine, task), strict=True) if not refusal.message
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,11 +20,11 @@ _NUMBERED: Final = 1e8
 """The earliest real creation time: the mirror numbers objects without one far below it."""
 
 
-def jobs_in_order(simulation: Looked) -> dict[str, list[JobInfo]]:
-    """Return the jobs that wait, by queue, in the order in which the actions try them."""
+def jobs_in_order(simulation: Looked, queue: str | None = None) -> dict[str, list[JobInfo]]:
+    """Return the jobs that wait, by queue, in the order in which the actions try them; with ``queue`` of it alone."""
     found: dict[str, list[JobInfo]] = {}
     for job in simulation.mirror.cluster.jobs.values():
-        if is_waiting(job):
+        if queue in (None, job.queue) and is_waiting(job):
             found.setdefault(job.queue, []).append(job)
     session = simulation.session
     for jobs in found.values():
@@ -129,13 +129,14 @@ def is_shown(dimension: Dimension) -> bool:
 
 def _figures(name: str, of: Dimension, *, is_card: bool) -> Figures:
     def text(amount: int | None) -> str | None:
-        return None if amount is None else _text(name, amount, is_card=is_card)
+        return None if amount is None else amount_text(name, amount, is_card=is_card)
 
-    used, reserved = _text(name, of.used, is_card=is_card), _text(name, of.reserved, is_card=is_card)
+    used, reserved = amount_text(name, of.used, is_card=is_card), amount_text(name, of.reserved, is_card=is_card)
     return Figures(name, used, reserved, text(of.quota), text(of.headroom), text(of.deserved), text(of.guarantee))
 
 
-def _text(name: str, amount: int, *, is_card: bool) -> str:
+def amount_text(name: str, amount: int, *, is_card: bool) -> str:
+    """Return an amount of a resource for people: cards as whole numbers or fractions, others as quantities."""
     return f"{amount / _MILLI:g}" if is_card else str(format_amount(name, amount))
 
 

@@ -83,7 +83,8 @@ class Holder(AnswerRecord, frozen=True):
     """Who holds something of what is waited for. ``name`` is a job's ``namespace/name``.
 
     ``reserved`` is how much of the amount is kept for it, as it was admitted and does not hold it yet. ``workload``
-    and ``replica_set`` as in WaitingJob.
+    and ``replica_set`` as in WaitingJob. ``since``: its first pod that holds room started then; ``ends``: it is
+    expected to end then, by the durations that all of its pods declare; None for what is not known.
     """
 
     name: str
@@ -94,6 +95,8 @@ class Holder(AnswerRecord, frozen=True):
     reserved: str = ""
     workload: str = ""
     replica_set: str = ""
+    since: float | None = None
+    ends: float | None = None
 
 
 class NodeLine(AnswerRecord, frozen=True):
@@ -124,6 +127,40 @@ class Advice(AnswerRecord, frozen=True):
     tried: int = 0
     nothing: str = ""
     not_tried: tuple[str, ...] = ()
+
+
+class ExpectedStart(AnswerRecord, frozen=True):
+    """When a job that waits starts. ``at`` is None where that is not known.
+
+    ``sort``: ``promised`` by a reservation, ``estimated`` by the durations that pods declare, or ``unknown``.
+    ``sentence`` states what the time assumes, or why it is not known. It names no other job and no node.
+    """
+
+    sort: Literal["promised", "estimated", "unknown"]
+    at: float | None
+    sentence: str
+
+
+class TimelineEntry(AnswerRecord, frozen=True):
+    """What happened to a job at a time, from the timestamps of its objects. ``sentence`` is for people."""
+
+    at: float
+    what: Literal["created", "admitted", "waits", "promised", "started", "evicted", "ended"]
+    sentence: str
+
+
+class PodState(AnswerRecord, frozen=True):
+    """A pod of a job: its name, its state in one word, its node, since when, and its reason if it waits or failed.
+
+    ``step`` is the step at which a waiting pod is stopped.
+    """
+
+    pod: str
+    state: str
+    node: str
+    since: float | None
+    step: str = ""
+    message: str = ""
 
 
 class WaitingPod(AnswerRecord, frozen=True):
@@ -206,13 +243,26 @@ class PodDifference(AnswerRecord, frozen=True):
     why: str
 
 
+class StartDifference(AnswerRecord, frozen=True):
+    """A job whose promised start differs between two runs: a time, empty without a promise."""
+
+    job: str
+    queue: str
+    before: str
+    after: str
+
+
 class Difference(AnswerRecord, frozen=True):
-    """What differs between two runs: ``summary`` by sort, ``queues`` by queue and sort, then pod by pod."""
+    """What differs between two runs: ``summary`` by sort, ``queues`` by queue and sort, then pod by pod.
+
+    ``starts`` are promised starts of jobs that wait in both runs.
+    """
 
     summary: dict[str, int]
     queues: dict[str, dict[str, int]]
     gangs: dict[str, dict[str, int]]
     pods: tuple[PodDifference, ...]
+    starts: tuple[StartDifference, ...] = ()
 
 
 def document(kind: str, record: AnswerRecord) -> dict[str, Any]:

@@ -31,7 +31,7 @@ def workload_of(job: JobInfo) -> WorkloadName:
     """Return the controller of a job's PodGroup, or its bare pod; without either the PodGroup itself."""
     owner = job.spec.owner
     if not owner:
-        return WorkloadName(_without_owner(job.name))
+        return WorkloadName(workload_without_owner(job.name))
     kind, _, name = owner.partition("/")
     if kind == "ReplicaSet":
         task = next(iter(job.tasks.values()), None)
@@ -48,7 +48,8 @@ def is_called(job: JobInfo, kind: str, name: str) -> bool:
     return any(found.lower() == f"{kind}/{name}" and found.endswith(f"/{name}") for found in names)
 
 
-def _without_owner(name: str) -> str:
+def workload_without_owner(name: str) -> str:
+    """Return the workload of a job whose PodGroup has no controller, by the name of the job."""
     if name.startswith(LONE):
         return f"Pod/{name.removeprefix(LONE)}"
     return f"PodGroup/{name.removeprefix(NATIVE)}"

@@ -28,6 +28,10 @@ Value: TypeAlias = int | str | None
 # --- tables of any kind ---------------------------------------------------------------------------------------------
 
 
+IS_STRANDED: Final = "stranded"
+IS_PROMISED: Final = "promised"
+"""States of free cards: no pod can use them now, or they are kept for certain pods."""
+
 STRANDED_CARDS: Final = "strandedCards"
 """The name of the table of cards that cannot be used now, which ``volsched simulate`` shows, too."""
 

@@ -55,6 +55,10 @@ undone: give the same mapping again while nothing has changed, and never change 
 labels that is left out disappears."""
 
 
+FreeCardsFn: TypeAlias = Callable[[], Mapping[str, float]]
+"""Return the part of each node's free cards that is in a state, above 0 and at most 1, by node. Called on request."""
+
+
 class QueueAllocation(Protocol):
     """The amounts of placed pods in a plugin's own terms, for `status.allocated` of Queues.
 
@@ -78,6 +82,7 @@ class Report(Rule, frozen=True):
     * ``allocated``: the part of these for `status.allocated` of Queues.
     * ``card_name``: the name of a node's cards, beside cards with a standard label; the first plugin counts.
     * ``shared_cards``: resources in which containers share cards, with their display names.
+    * ``free_cards``: free cards that not every pod can use, by state: ``IS_STRANDED`` or ``IS_PROMISED``.
     * ``consumers``: the jobs that hold the amounts that a refused job waits for.
     * ``suggestions``: changes with which a job might start; they are tried before they are shown.
     """
@@ -90,6 +95,7 @@ class Report(Rule, frozen=True):
     allocated: QueueAllocation | None = None
     card_name: CardNameFn | None = None
     shared_cards: Mapping[str, str] = {}
+    free_cards: Mapping[str, FreeCardsFn] = {}
     consumers: ConsumersFn | None = None
     suggestions: SuggestionsFn | None = None
 

@@ -10,10 +10,11 @@ from volsched.model import storage, unserved
 from volsched.model.annotations import DECLARATIONS, AnnotationKeys, Declared, KeptAnnotations
 from volsched.model.api import native_groups as native
 from volsched.model.dra import api as dra
+from volsched.model.held_nodes import DEFAULT_DURATION, EXPECTED_DURATION
 from volsched.model.native_group import QUEUE_NAME
 from volsched.model.queues.allowed_namespaces import ALLOWED_NAMESPACES
 
-_OF_GROUPS: Final = (unserved.REVOCABLE_ZONE, unserved.NUMA_POLICY, QUEUE_NAME)
+_OF_GROUPS: Final = (unserved.REVOCABLE_ZONE, unserved.NUMA_POLICY, QUEUE_NAME, EXPECTED_DURATION)
 _CORE: Final[Mapping[str, tuple[str, ...]]] = {
     "Pod": (
         reading.GROUP_NAME,
@@ -22,12 +23,13 @@ _CORE: Final[Mapping[str, tuple[str, ...]]] = {
         reading.PREEMPTABLE,
         reading.MIRROR,
         QUEUE_NAME,
+        EXPECTED_DURATION,
     ),
     "PodGroup": _OF_GROUPS,
     native.KIND: _OF_GROUPS,
     native.WORKLOAD: (QUEUE_NAME,),
     "Namespace": (QUEUE_NAME,),
-    "Queue": (ALLOWED_NAMESPACES,),
+    "Queue": (ALLOWED_NAMESPACES, DEFAULT_DURATION),
     "ResourceClaim": (dra.EXTENDED_CLAIM,),
     "PersistentVolumeClaim": storage.CLAIM_ANNOTATIONS,
     "PersistentVolume": storage.CLAIM_ANNOTATIONS,

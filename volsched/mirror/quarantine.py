@@ -154,6 +154,10 @@ class Quarantine:
         self._events.take_back(identity)
         return found
 
+    def objects(self) -> tuple[QuarantinedObject, ...]:
+        """Return what is set aside now, in the order in which it was."""
+        return tuple(self._objects.values())
+
     def where_of(self, identity: Identity) -> str:
         """Return where an object was stopped that is set aside; empty when it is not."""
         found = self._objects.get(identity)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from volsched.framework.dispatch.combining import Number as Number
     from volsched.framework.eviction_units import departing as departing
     from volsched.framework.quota_report import CARD as CARD
+    from volsched.framework.quota_report import IS_STRANDED as IS_STRANDED
     from volsched.framework.quota_report import NODE_QUOTA as NODE_QUOTA
     from volsched.framework.quota_report import QUOTA as QUOTA
     from volsched.framework.quota_report import STRANDED_CARDS as STRANDED_CARDS

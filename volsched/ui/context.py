@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any, Final
 
 from aiohttp import web
@@ -14,7 +15,7 @@ from volsched.ui.access import WHOLE, AccessReviews, Visibility
 from volsched.ui.pages import Pages
 from volsched.ui.picture import Picture
 from volsched.ui.questions import ClusterQuestions
-from volsched.ui.redaction import VisiblePicture, namespaces_in, seen_by
+from volsched.ui.redaction import VisiblePicture, seen_by
 from volsched.ui.secret import LinkSecret
 from volsched.ui.source import PictureSource
 
@@ -35,11 +36,13 @@ class PageContext:
     With ``access``, the API server is asked about each reader. Without, a reader needs the link with the ``secret``.
     """
 
-    def __init__(self, source: PictureSource, access: AccessReviews | None) -> None:
+    def __init__(self, source: PictureSource, access: AccessReviews | None, grafana_url: str = "") -> None:
+        """``grafana_url`` is the address of Grafana with the shipped dashboards; empty without."""
         self.source = source
+        self.grafana_url = grafana_url.rstrip("/")
         self.access = access
         self.secret = LinkSecret()
-        self.pages = Pages()
+        self.pages = Pages(source.now)
         self.questions = ClusterQuestions(source)
 
     async def who(self, request: web.Request) -> Person | None:
@@ -62,7 +65,7 @@ class PageContext:
         person = await self.who(request)
         if person is None or self.access is None:
             return WHOLE
-        return await self.access.scope(person, namespaces_in(picture), [queue.name for queue in picture.queues])
+        return await self.access.scope(person, picture.namespaces, [queue.name for queue in picture.queues])
 
     async def scope_of_job(self, request: web.Request) -> tuple[Visibility, str, str]:
         """Return the scope and the job in question. A hidden one does not exist."""
@@ -83,9 +86,23 @@ class PageContext:
         scope = await self.scope(request, picture)
         return scope, picture, seen_by(scope, picture)
 
+    @property
+    def digest(self) -> str:
+        """Return a short name of what the header and the notices show, equal for equal ones."""
+        return hashlib.sha256(f"{self.source.state} {self.source.notice}".encode()).hexdigest()[:16]
+
     def page(self, template: str, **values: Any) -> web.Response:
         """Return a page, or a part of one, made from a template."""
-        text = self.pages.page(template, notice=self.source.notice, about=self.source.about, **values)
+        source = self.source
+        text = self.pages.page(
+            template,
+            notice=source.notice,
+            about=source.about,
+            cluster=source.cluster,
+            state=source.state,
+            digest=self.digest,
+            **values,
+        )
         return web.Response(text=text, content_type="text/html")
 
 

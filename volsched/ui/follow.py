@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from volsched import registry
@@ -26,6 +26,7 @@ from volsched.model.plan import RecordEvent
 from volsched.run.loop import GC_THRESHOLDS, GC_THRESHOLDS_LISTING
 from volsched.run.process import look_again
 from volsched.ui.picture import Live, Picture
+from volsched.ui.source import LISTING, LIVE, LOST, Answer, SourceState
 from volsched.ui.waiting import Reason
 
 PAUSE_SECONDS: Final = 0.3
@@ -46,8 +47,9 @@ class Follower:
     ``notice`` states what is wrong with the scheduler's configuration as it is written; empty while it holds.
     """
 
-    def __init__(self, server: Api, configured: ClusterSnapshot) -> None:
-        """Begin. Raises ConfigError."""
+    def __init__(self, server: Api, configured: ClusterSnapshot, cluster: str = "") -> None:
+        """Begin with the name of the cluster, for people. Raises ConfigError."""
+        self.cluster = cluster
         self._server = server
         self._live = Live(configured)
         self._memory_use = MemoryUse()
@@ -62,6 +64,20 @@ class Follower:
         self._made: tuple[int, Picture] = (0, Picture())
         self._took = 0.0
         self._turn = asyncio.Lock()
+        self._changed_at = 0.0
+
+    @property
+    def state(self) -> SourceState:
+        """Return whether the pictures follow the cluster: if not, since when and why."""
+        lost = [informer.trouble for informer in self._informers if informer.trouble]
+        if lost:
+            first = min(lost, key=lambda trouble: trouble.since)
+            return SourceState(LOST, first.since, first.message)
+        return SourceState(LIVE if self._listed.is_set() else LISTING, self._changed_at)
+
+    def now(self) -> float:
+        """Return the present."""
+        return time.time()
 
     @property
     def notice(self) -> str:
@@ -132,6 +148,12 @@ class Follower:
         async with self._turn:
             return number, self._live.known
 
+    async def ask(self, question: Callable[[Live], Answer]) -> Answer:
+        """Return the answer of the cluster of the newest picture."""
+        await self.picture()
+        async with self._turn:
+            return await asyncio.to_thread(question, self._live)
+
     def reasons(self, namespace: str, name: str) -> tuple[Reason, ...]:
         """Return why a job has waited so far."""
         return self._live.reasons(namespace, name)
@@ -159,6 +181,7 @@ class Follower:
         self._ring()
 
     def _ring(self) -> None:
+        self._changed_at = time.time()
         self._number += 1
         self._wake_event.set()
         self._wake_event = asyncio.Event()

@@ -1,4 +1,4 @@
-"""The usage of queues while the page has been open: a few samples of each resource, for charts."""
+"""The past while the page has been open, for charts: samples of each resource of queues, and one day of the cluster."""
 
 from __future__ import annotations
 
@@ -63,3 +63,36 @@ def _add(moments: list[Moment], new: Moment) -> None:
     moments.append(new)
     if len(moments) > MOST_MOMENTS:
         del moments[1 : MOST_MOMENTS // 2 : 2]
+
+
+POINT_SECONDS: Final = 300
+DAY_SECONDS: Final = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class DayPoint:
+    """The used cards and the waiting jobs of the cluster in five minutes from ``at``, in seconds since the epoch."""
+
+    at: int
+    used: float
+    waiting: int
+
+
+class Day:
+    """One day of the cluster, in points of five minutes; the last number in five minutes counts."""
+
+    def __init__(self) -> None:
+        self._points: list[DayPoint] = []
+
+    def note(self, now: float, used: float, waiting: int) -> None:
+        """Note the present numbers."""
+        new = DayPoint(int(now) // POINT_SECONDS * POINT_SECONDS, used, waiting)
+        if self._points and self._points[-1].at == new.at:
+            self._points.pop()
+        self._points.append(new)
+        while self._points[0].at <= now - DAY_SECONDS - POINT_SECONDS and len(self._points) > 1:
+            del self._points[0]
+
+    def points(self) -> tuple[DayPoint, ...]:
+        """Return the points, oldest first."""
+        return tuple(self._points)

@@ -2,103 +2,66 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Protocol
 from urllib.parse import urlencode
 
 from aiohttp import web
 
-from volsched.ui.access import Visibility
-from volsched.ui.context import HEADERS, PageContext
-from volsched.ui.pages import VIEWS, View
+from volsched.ui.context import PageContext
+from volsched.ui.pages import VIEWS, HistoryOf
 from volsched.ui.picture import Picture
-from volsched.ui.redaction import seen_by
+from volsched.ui.redaction import VisiblePicture, seen_by
+from volsched.ui.streams import Streams
 from volsched.ui.table import Event
 
-STREAM: Final = {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
-"""Of events: a proxy in front hands on each as it comes."""
 
-STREAMS_OF_ONE: Final = 32
-MOST_STREAMS: Final = 512
-"""Open pages of one person, and of all."""
+class LiveView(Protocol):
+    """What is shown in one browser."""
 
-HEARTBEAT_SECONDS: Final = 15.0
+    @property
+    def digest(self) -> str:
+        """Return a short name for what is shown."""
+
+    def show(self, seen: VisiblePicture, history: HistoryOf) -> list[Event]:
+        """Show something else. Return the events that do so in the browser."""
+
+    def everything(self) -> list[Event]:
+        """Return the events that show all of it, whatever the browser shows."""
 
 
 class LiveViews:
     """The views that are followed live."""
 
-    def __init__(self, context: PageContext) -> None:
+    def __init__(self, context: PageContext, streams: Streams) -> None:
         self._context = context
-        self.streams: Counter[str] = Counter()
-        """The open pages of each reader."""
+        self._streams = streams
 
     def routes(self) -> Iterable[web.RouteDef]:
         """Return the addresses of the views and of their events."""
-        return [web.get("/events/{view}", self._events), *(web.get(f"/{view}", self._view) for view in VIEWS)]
+        return [
+            *(web.get(f"/{view}", self._view) for view in VIEWS),
+            *(web.get(f"/events/{view}", self._events) for view in VIEWS),
+        ]
 
     async def _view(self, request: web.Request) -> web.Response:
         name = request.path.strip("/")
         _, picture, seen = await self._context.seen(request)
         view = self._context.pages.view(name, request.query)
         view.show(seen, picture.history)
-        live = urlencode({**request.query, "seen": view.table.digest})
+        live = urlencode({**request.query, "seen": view.digest})
         return self._context.page(name, view=view, filters=request.query, live=live)
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
-        name = request.match_info["view"]
-        if name not in VIEWS:
-            raise web.HTTPNotFound
-        view = self._context.pages.view(name, request.query)
+        return await self.events(request, self._context.pages.view(request.path.rpartition("/")[2], request.query))
+
+    async def events(self, request: web.Request, view: LiveView) -> web.StreamResponse:
+        """Follow a view for a reader. Raises an HTTP error if the reader has too many pages open."""
         number, picture = await self._context.source.picture()
-        scope = await self._context.scope(request, picture)
-        with self._streaming(await self._context.asker(request)):
-            return await self._stream(request, view, number, scope, picture)
 
-    @contextmanager
-    def _streaming(self, asker: str) -> Iterator[None]:
-        """Count a stream of a reader. Raises an HTTP error if there are too many."""
-        if self.streams[asker] >= STREAMS_OF_ONE or self.streams.total() >= MOST_STREAMS:
-            raise web.HTTPTooManyRequests(text="too many pages are open; close one\n", headers={"Retry-After": "10"})
-        self.streams[asker] += 1
-        try:
-            yield
-        finally:
-            self.streams[asker] -= 1
-            if not self.streams[asker]:
-                del self.streams[asker]
+        async def changes(picture: Picture) -> Sequence[Event]:
+            return view.show(seen_by(await self._context.scope(request, picture), picture), picture.history)
 
-    async def _stream(
-        self, request: web.Request, view: View, number: int, scope: Visibility, picture: Picture
-    ) -> web.StreamResponse:
-        answer = web.StreamResponse(headers={**HEADERS, **STREAM})
-        await answer.prepare(request)
-        view.show(seen_by(scope, picture), picture.history)
-        if "Last-Event-ID" in request.headers or request.query.get("seen") != view.table.digest:
-            await answer.write(_event(view.table.everything(), number) + _event(view.caption(), number))
-        try:
-            while True:
-                number, picture = await self._next(answer, request, number)
-                events = view.show(seen_by(await self._context.scope(request, picture), picture), picture.history)
-                if events:
-                    await answer.write(b"".join(_event(event, number) for event in events))
-        except (web.HTTPException, ConnectionResetError):
-            return answer  # who looked may look no more, and hears why when the browser asks again; or has gone
-
-    async def _next(self, answer: web.StreamResponse, request: web.Request, number: int) -> tuple[int, Picture]:
-        """Wait for the next picture. A line now and then finds readers that have gone, or lost access."""
-        while True:
-            try:
-                return await asyncio.wait_for(self._context.source.after(number), HEARTBEAT_SECONDS)
-            except TimeoutError:
-                await self._context.who(request)
-                await answer.write(b": still here\n\n")
-
-
-def _event(event: Event, number: int) -> bytes:
-    name, data = event
-    lines = "\n".join(f"data: {line}" for line in data.splitlines() or [""])
-    return f"event: {name}\nid: {number}\n{lines}\n\n".encode()
+        await changes(picture)
+        is_known = "Last-Event-ID" not in request.headers and request.query.get("seen") == view.digest
+        return await self._streams.follow(request, number, [] if is_known else view.everything(), changes)

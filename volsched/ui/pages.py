@@ -4,30 +4,31 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
+from volsched.diagnose.card_states import states_in
 from volsched.diagnose.cards import NodeCards
 from volsched.diagnose.records import Figures, QueueState, WaitingJob
 from volsched.diagnose.workload_names import names_of
+from volsched.mirror.reading import seconds
 from volsched.ui.history import Moment, number
 from volsched.ui.redaction import VisiblePicture
 from volsched.ui.table import Event, Table
+from volsched.ui.words import cards_first, share, short_bar, until
 
-VIEWS: Final = ("queues", "cards", "waiting")
+VIEWS: Final = ("queues", "cards")
 """The views that are followed live."""
 
 PAGE: Final = 200
 """Rows of a page: what a browser on a phone lays out at once."""
-
-MOST_LISTED: Final = 5
-"""Jobs that are named below a queue."""
 
 Filters = Mapping[str, str]
 Row = TypeVar("Row")
@@ -41,6 +42,7 @@ class Bar(NamedTuple):
     reserved: int
     deserved: int | None
     quota: int | None
+    guarantee: int | None
 
 
 class JobRow(NamedTuple):
@@ -51,13 +53,11 @@ class JobRow(NamedTuple):
 
 
 class QueueRow(NamedTuple):
-    """A queue in the list: its depth, its longest waiting job, and the usage of its first resource."""
+    """A queue in the list: its depth, and since when its job that waits longest has waited."""
 
     queue: QueueState
     depth: int
-    jobs: tuple[JobRow, ...]
-    others: int
-    moments: tuple[Moment, ...]
+    longest: float | None
 
 
 @dataclass(slots=True)
@@ -74,10 +74,19 @@ class View:
         """Show something else. The events that do so where it was shown before."""
         rows = _ROWS[self.name](seen, self.filters, history)
         first = PAGE * (min(self.page, max(1, -(-len(rows) // PAGE))) - 1)
-        shown = _on_page(self.name, rows[first : first + PAGE])
+        shown = rows[first : first + PAGE]
         events = self.table.show([(row_id(*_NAMES[self.name](row)), row) for row in shown])
         before, self._caption = self._caption, self._summary(seen, first, len(rows))
         return [*events, self.caption()] if self._caption != before else events
+
+    @property
+    def digest(self) -> str:
+        """Return a short name for what is shown."""
+        return self.table.digest
+
+    def everything(self) -> list[Event]:
+        """Return the events that show all rows and the words above them, whatever is shown."""
+        return [self.table.everything(), self.caption()]
 
     def caption(self) -> Event:
         """Return the event that shows the words above the table."""
@@ -102,19 +111,53 @@ class View:
 
 FILTERS: Final[Mapping[str, tuple[str, ...]]] = {
     "queues": ("queue",),
-    "cards": ("model", "node", "holder"),
-    "waiting": ("namespace", "queue", "reason"),
+    "cards": ("model", "node", "holder", "state"),
 }
 """The filters of each view."""
 
 
-def environment() -> Environment:
-    """Return the templates. Everything that they print is escaped."""
+NAVIGATION: Final = (
+    ("overview", "Overview"),
+    ("jobs", "Jobs"),
+    ("queues", "Queues"),
+    ("nodes", "Nodes"),
+    ("what-if", "What if"),
+)
+"""The pages in the header: their addresses and names."""
+
+SHORT_NAME: Final = 16
+"""Characters of a name that is not broken."""
+
+_PARTS: Final = re.compile(r"[^-/._:,]*[-/._:,]+|[^-/._:,]+")
+
+_SECTIONS: Final = {"job": "jobs", "waiting": "jobs", "queue": "queues", "node": "nodes", "cards": "nodes"}
+"""The page in the header to which another template belongs."""
+
+
+def environment(now: Callable[[], float] = time.time) -> Environment:
+    """Return the templates. Everything that they print is escaped. ``now`` is the time for ages."""
     made = Environment(
         loader=PackageLoader("volsched.ui"), autoescape=True, undefined=StrictUndefined, extensions=["jinja2.ext.do"]
     )
-    made.filters.update(bar=bar, age=age, moment=moment, points=points, course=course, link=link)
-    made.globals.update(filters_of=FILTERS, words=SORT_WORDS)
+    made.filters.update(
+        bar=bar,
+        age=lambda since: age(since, now()),
+        moment=moment,
+        points=points,
+        course=lambda moments: course(moments, now()),
+        link=link,
+        job_address=job_address,
+        name=name,
+        stamp=stamp_seconds,
+        until=lambda at: until(at, now()),
+        from_now=lambda at: from_now(at, now()),
+        number=cards_text,
+        words_of=words_of,
+        cards_first=cards_first,
+        short_bar=short_bar,
+        share=share,
+    )
+    made.globals.update(filters_of=FILTERS, words=SORT_WORDS, navigation=NAVIGATION, now=now)
     made.trim_blocks = made.lstrip_blocks = True
     return made
 
@@ -132,13 +175,19 @@ SORT_WORDS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """Renders pages and views."""
+    """Renders pages and views. ``now`` is the time for ages, in seconds since the epoch."""
 
-    templates: Environment = field(default_factory=environment)
+    now: Callable[[], float] = time.time
+    templates: Environment = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "templates", environment(self.now))
 
     def page(self, template: str, /, **values: Any) -> str:
         """Return a whole page, or a part of one."""
-        return self.templates.get_template(f"{template}.html").render(page=template, **values)
+        return self.templates.get_template(f"{template}.html").render(
+            page=template, section=_SECTIONS.get(template, template), **values
+        )
 
     def view(self, name: str, filters: Filters) -> View:
         """Return a view that shows nothing yet."""
@@ -162,18 +211,9 @@ def _matching(view: str, filters: Filters, rows: Sequence[Row], texts: Callable[
 
 def _card_rows(seen: VisiblePicture, filters: Filters, _: HistoryOf) -> Sequence[NodeCards]:
     def texts(cards: NodeCards) -> Iterable[str]:
-        return cards.model, cards.node, " ".join(cell.holder for cell in cards.cells)
+        return cards.model, cards.node, " ".join(cell.holder for cell in cards.cells), states_in(cards)
 
     return _matching("cards", filters, seen.cards, texts)
-
-
-def _job_rows(seen: VisiblePicture, filters: Filters, _: HistoryOf) -> Sequence[WaitingJob]:
-    return _matching("waiting", filters, seen.waiting, lambda job: (job.namespace, job.queue, job.message))
-
-
-def _on_page(view: str, rows: Sequence[Any]) -> Sequence[Any]:
-    """Return the rows of one page. Jobs get names that tell the workloads on it apart."""
-    return job_rows(rows) if view == "waiting" else rows
 
 
 def job_rows(jobs: Sequence[WaitingJob]) -> tuple[JobRow, ...]:
@@ -181,34 +221,18 @@ def job_rows(jobs: Sequence[WaitingJob]) -> tuple[JobRow, ...]:
     return tuple(map(JobRow, jobs, names_of(jobs)))
 
 
-def _queue_rows(seen: VisiblePicture, filters: Filters, history: HistoryOf) -> Sequence[QueueRow]:
-    rows = list(_all_queue_rows(seen, history))
+def _queue_rows(seen: VisiblePicture, filters: Filters, _: HistoryOf) -> Sequence[QueueRow]:
+    rows = [QueueRow(queue, depth, seen.longest.get(queue.name)) for queue, depth in tree(seen.queues)]
     return _matching("queues", filters, rows, lambda row: (row.queue.name,))
-
-
-def _all_queue_rows(seen: VisiblePicture, history: HistoryOf) -> Iterator[QueueRow]:
-    waiting: dict[str, list[WaitingJob]] = defaultdict(list)
-    for job in seen.waiting:
-        waiting[job.queue].append(job)
-    for queue, depth in tree(seen.queues):
-        jobs = job_rows(sorted(waiting[queue.name], key=_longest_first)[:MOST_LISTED])
-        moments = tuple(history(queue.name, queue.figures[0].resource)) if queue.figures else ()
-        yield QueueRow(queue, depth, jobs, seen.others.get(queue.name, 0), moments)
-
-
-def _longest_first(job: WaitingJob) -> tuple[bool, float, int]:
-    return job.since is None, job.since or 0.0, job.position
 
 
 _ROWS: Final[Mapping[str, Callable[[VisiblePicture, Filters, HistoryOf], Sequence[Any]]]] = {
     "queues": _queue_rows,
     "cards": _card_rows,
-    "waiting": _job_rows,
 }
 _NAMES: Final[Mapping[str, Callable[[Any], tuple[str, ...]]]] = {
     "queues": lambda row: (row.queue.name,),
     "cards": lambda row: (row.model, row.node, row.sort),
-    "waiting": lambda row: (row.job.namespace, row.job.name),
 }
 """The keys of the rows of each view."""
 
@@ -240,15 +264,16 @@ def tree(queues: Iterable[QueueState]) -> Iterator[tuple[QueueState, int]]:
 
 
 def bar(figures: Figures) -> Bar:
-    """Return the lengths of the parts of a resource's bar: the whole is the largest of used, deserved and quota."""
+    """Return the lengths of the parts of a resource's bar. The whole is the largest amount."""
     used, reserved = number(figures.used), number(figures.reserved or "0")
-    deserved, quota = (None if text is None else number(text) for text in (figures.deserved, figures.quota))
-    most = max(used + reserved, deserved or 0, quota or 0) or 1
+    stated = (figures.deserved, figures.quota, figures.guarantee)
+    deserved, quota, guarantee = (None if text is None else number(text) for text in stated)
+    most = max(used + reserved, deserved or 0, quota or 0, guarantee or 0) or 1
 
     def part(amount: float | None) -> int | None:
         return None if amount is None else round(100 * amount / most)
 
-    return Bar(part(used) or 0, part(reserved) or 0, part(deserved), part(quota))
+    return Bar(part(used) or 0, part(reserved) or 0, part(deserved), part(quota), part(guarantee))
 
 
 def points(moments: Sequence[Moment]) -> str:
@@ -256,10 +281,10 @@ def points(moments: Sequence[Moment]) -> str:
     return json.dumps([[int(m.at) for m in moments], [m.used for m in moments], [m.quota for m in moments]])
 
 
-def course(moments: Sequence[Moment]) -> str:
+def course(moments: Sequence[Moment], now: float) -> str:
     """Report in words what a chart shows."""
     used = [m.used for m in moments]
-    return f"{used[0]:g} {age(moments[0].at)} ago, {used[-1]:g} now; from {min(used):g} to {max(used):g}"
+    return f"{used[0]:g} {age(moments[0].at, now)} ago, {used[-1]:g} now; from {min(used):g} to {max(used):g}"
 
 
 def link(job: Any) -> str:
@@ -268,15 +293,52 @@ def link(job: Any) -> str:
     return f"/job/{quote(namespace, safe='')}/{quote(name, safe='')}"
 
 
-def age(since: float | None) -> str:
-    """Return how long ago a moment was, in one unit."""
+def job_address(key: str) -> str:
+    """Return the address of the page of a job, by its ``namespace/name``."""
+    namespace, _, name = key.partition("/")
+    return link({"namespace": namespace, "name": name})
+
+
+def name(text: str) -> Markup:
+    """Return a name in HTML that breaks after `-`, `/`, `.`, `_`, `:` and `,` only, and keeps its own direction."""
+    if len(text) <= SHORT_NAME:
+        return Markup('<bdi class="short">{}</bdi>').format(text)
+    return Markup("<bdi>{}</bdi>").format(Markup("<wbr>").join(_PARTS.findall(text)))
+
+
+def age(since: float | None, now: float) -> str:
+    """Return how long ago a moment was, in one unit; times are in seconds since the epoch."""
     if since is None:
         return ""
-    seconds = max(0, int(time.time() - since))
+    seconds = max(0, int(now - since))
     for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= length:
             return f"{seconds // length} {unit}"
     return f"{seconds} s"
+
+
+def from_now(at: float, now: float) -> str:
+    """Return how far a moment is from now: `in 2 h`, or `5 min ago`; times are in seconds since the epoch."""
+    return f"in {age(now, at)}" if at > now else f"{age(at, now)} ago"
+
+
+_HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_STAMP: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+
+
+def stamp_seconds(value: object) -> float | None:
+    """Return the seconds since the epoch of a time as Kubernetes writes it; None for any other value."""
+    return seconds(value) if isinstance(value, str) and _STAMP.fullmatch(value) else None
+
+
+def words_of(name: str) -> str:
+    """Return a name in camel case as words."""
+    return _HUMP.sub(" ", name).lower().replace("cpu", "CPU")
+
+
+def cards_text(amount: float) -> str:
+    """Return a number of cards, with three decimals at most."""
+    return f"{amount:,.3f}".rstrip("0").rstrip(".")
 
 
 def moment(seconds: float) -> str:

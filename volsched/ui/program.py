@@ -35,22 +35,33 @@ OnServing = Callable[[str], None]
 
 
 async def serve(
-    source: Source, configured: ClusterSnapshot, address: str, on_serving: OnServing, *, with_access: bool = False
+    source: Source,
+    configured: ClusterSnapshot,
+    address: str,
+    on_serving: OnServing,
+    *,
+    with_access: bool = False,
+    cluster: str = "",
+    grafana_url: str = "",
 ) -> None:
-    """Serve a cluster until a signal comes. Raises CredentialsError, and KubeSetupError when the address is taken."""
+    """Serve a cluster, with its name for people, until a signal comes. The page links to Grafana if it is given.
+
+    Raises CredentialsError, and KubeSetupError when the address is taken.
+    """
     server = await Api.connect(source)
     try:
-        follower = Follower(server, configured)
+        follower = Follower(server, configured, cluster)
         access = AccessReviews(server) if with_access else None
-        async with _served(Ui(follower, access), address, on_serving, self_signed_context() if with_access else None):
+        ui = Ui(follower, access, grafana_url)
+        async with _served(ui, address, on_serving, self_signed_context() if with_access else None):
             await _until_stopped(follower.run())
     finally:
         await server.close()
 
 
-async def serve_still(cluster: StaticCluster, address: str, on_serving: OnServing) -> None:
+async def serve_still(cluster: StaticCluster, address: str, on_serving: OnServing, grafana_url: str = "") -> None:
     """Serve one that stands still until a signal comes. Raises KubeSetupError when the address is taken."""
-    async with _served(Ui(cluster), address, on_serving):
+    async with _served(Ui(cluster, grafana_url=grafana_url), address, on_serving):
         await _until_stopped(asyncio.Event().wait())
 
 

@@ -6,16 +6,17 @@ cluster. The decisions of a session are shown and taken back: neither the API se
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from volsched import registry
+from volsched.diagnose.card_states import FreeCards, nominated_amounts
 from volsched.diagnose.queries import usage_of
 from volsched.framework.accounts.admissions import Admissions
 from volsched.framework.boundary import Bounds
 from volsched.framework.config.configuration import PluginOption
 from volsched.framework.plugin import Plugin
-from volsched.framework.quota_report import Usage
+from volsched.framework.quota_report import IS_PROMISED, IS_STRANDED, QuotaTable, Usage
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import SessionClose
 from volsched.framework.session import Session
@@ -36,6 +37,10 @@ SESSION_BUDGET_SECONDS: Final = 5.0
 
 Identity = tuple[str, str, str]
 """Kind, namespace and name of an object."""
+
+
+_NODE: Final = "node"
+"""The first column of tables about single nodes: too long for an overview."""
 
 
 class _CollectingPlugin:
@@ -68,6 +73,9 @@ class ReadOnlyScheduler:
         self.session: Session | None = None
         self.wants_usage = True
         self.usage: Usage | None = None
+        self.tables: tuple[QuotaTable, ...] = ()
+        self.free_cards = FreeCards()
+        self._about_nodes: set[int] = set()
         self.dirty: dict[str, JobInfo] = {}
         self._reported: tuple[JobInfo, ...] = ()
         self._plan = StepRecorder()
@@ -79,6 +87,7 @@ class ReadOnlyScheduler:
         """Use another configuration from the next session on."""
         self.profile = profile
         self.wants_usage = True
+        self._about_nodes.clear()
         self._scheduler.reconfigure(self._witnessed(profile))
 
     def _witnessed(self, profile: Profile) -> Profile:
@@ -117,6 +126,18 @@ class ReadOnlyScheduler:
         self.session = session
         if self.wants_usage:
             self.usage, self.wants_usage = usage_of(self), False
+        self.free_cards = _free_cards(session)
+        self.tables = tuple(self._tables(session))
+
+    def _tables(self, session: Session) -> Iterator[QuotaTable]:
+        """Yield the tables of plugins that have rows, without those about single nodes."""
+        for place, table in enumerate(session.reported(lambda report: report.table)):
+            if place not in self._about_nodes:
+                found = table()
+                if found.about[0] == _NODE:
+                    self._about_nodes.add(place)
+                elif found.rows:
+                    yield found
 
     def _closing(self, session: Session) -> None:
         """Note the jobs of this session's report. Held tasks are still in place."""
@@ -175,3 +196,12 @@ class ReadOnlyScheduler:
         pod = self.objects.get(("Pod", step.namespace, step.name))
         if task is not None and task.nomination_sent and isinstance(pod, api.Pod):
             self.mirror.cluster.nominate(task, pod.status.nominated_node_name, sent=False)
+
+
+def _free_cards(session: Session) -> FreeCards:
+    """Return the states of free cards: those that plugins report, and room that is kept for nominated pods."""
+    parts: dict[str, dict[str, float]] = {IS_STRANDED: {}, IS_PROMISED: {}}
+    for report in session.reported(lambda report: report.free_cards or None):
+        for state, part in report.items():
+            parts[state].update(part())
+    return FreeCards(parts[IS_STRANDED], parts[IS_PROMISED], nominated_amounts(session.cluster.nominated.values()))

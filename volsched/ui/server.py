@@ -12,8 +12,15 @@ from aiohttp import web
 from volsched.ui.access import AccessReviews
 from volsched.ui.context import HEADERS, PageContext
 from volsched.ui.job_page import JobPage
+from volsched.ui.jobs_page import JobsPage
 from volsched.ui.live_views import LiveViews
+from volsched.ui.node_page import NodePage
+from volsched.ui.nodes_page import NodesPage
+from volsched.ui.overview_page import OverviewPage
+from volsched.ui.queue_page import QueuePage
+from volsched.ui.search_page import SearchPage
 from volsched.ui.source import PictureSource
+from volsched.ui.streams import Streams
 from volsched.ui.what_if_page import WhatIfPage
 
 STATIC: Final = Path(__file__).parent / "static"
@@ -28,16 +35,34 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class Ui:
     """The application. With ``access`` each reader is reviewed; without, the reader needs the ``link``."""
 
-    def __init__(self, source: PictureSource, access: AccessReviews | None = None) -> None:
-        self.context = PageContext(source, access)
-        self.views = LiveViews(self.context)
-        self._parts = (self.views, JobPage(self.context), WhatIfPage(self.context))
+    def __init__(self, source: PictureSource, access: AccessReviews | None = None, grafana_url: str = "") -> None:
+        self.context = PageContext(source, access, grafana_url)
+        self.streams = Streams(self.context)
+        self.views = LiveViews(self.context, self.streams)
+        self._parts = (
+            OverviewPage(self.context, self.views),
+            JobsPage(self.context, self.views),
+            self.views,
+            JobPage(self.context, self.streams),
+            QueuePage(self.context, self.streams),
+            NodesPage(self.context, self.streams),
+            NodePage(self.context, self.streams),
+            WhatIfPage(self.context),
+            SearchPage(self.context),
+        )
 
     def application(self) -> web.Application:
         """Return what serves it."""
         app = web.Application(middlewares=[self._guard])
         app.on_cleanup.append(self._stop)
-        app.add_routes([web.get("/", self._home), web.get("/healthz", _healthy), web.static("/static", STATIC)])
+        app.add_routes(
+            [
+                web.get("/", self._home),
+                web.get("/state", self._state),
+                web.get("/healthz", _healthy),
+                web.static("/static", STATIC),
+            ]
+        )
         for part in self._parts:
             app.add_routes(part.routes())
         return app
@@ -72,7 +97,13 @@ class Ui:
     async def _home(self, request: web.Request) -> web.Response:
         if self._is_handed_over(request):
             return self.context.secret.hand_over(request)
-        raise web.HTTPFound("/queues")
+        raise web.HTTPFound("/overview")
+
+    async def _state(self, request: web.Request) -> web.Response:
+        """Return the state of the source for the header, and nothing if the reader has it already."""
+        if request.query.get("seen") == self.context.digest:
+            return web.Response(status=204)
+        return self.context.page("state_news")
 
 
 def _is_no_page(request: web.Request) -> bool:

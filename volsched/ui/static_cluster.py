@@ -11,6 +11,7 @@ from volsched.diagnose.cluster_snapshot import ClusterSnapshot
 from volsched.model.changes import Change
 from volsched.ports import CycleReport
 from volsched.ui.picture import Live, Picture
+from volsched.ui.source import STILL, Answer, SourceState
 from volsched.ui.waiting import GRACE_SECONDS, Reason
 
 OnCycle = Callable[[int, CycleReport], None]
@@ -26,14 +27,30 @@ _NUMBER: Final = 1
 class StaticCluster:
     """A ``PictureSource`` of one picture: nothing comes after it."""
 
-    def __init__(self, known: ClusterSnapshot, *, schedules: bool, on_cycle: OnCycle | None = None) -> None:
-        """Take the picture. ``schedules``: once sessions in memory have placed what they can. Raises ConfigError."""
+    def __init__(
+        self, known: ClusterSnapshot, *, schedules: bool, on_cycle: OnCycle | None = None, cluster: str = ""
+    ) -> None:
+        """Take the picture. ``schedules``: once sessions in memory have placed what they can. Raises ConfigError.
+
+        ``cluster`` is the name of the files.
+        """
+        self.cluster = cluster
+        self._turn = asyncio.Lock()
         self._schedules = schedules
         self._live = Live(known)
         self._live.take(_changes(known, on_cycle, schedules=schedules))
-        now = time.time()
+        self._now = now = time.time()
         self._live.look(now - GRACE_SECONDS)  # a job that the next session starts is listed after a while
         self._picture = self._live.look(now)
+
+    @property
+    def state(self) -> SourceState:
+        """Return that nothing is followed, and the time of the picture."""
+        return SourceState(STILL, self._now)
+
+    def now(self) -> float:
+        """Return the time of the picture."""
+        return self._now
 
     @property
     def notice(self) -> str:
@@ -58,6 +75,11 @@ class StaticCluster:
     async def known(self) -> tuple[int, ClusterSnapshot]:
         """Return the cluster as it is on the picture."""
         return _NUMBER, self._live.known
+
+    async def ask(self, question: Callable[[Live], Answer]) -> Answer:
+        """Return the answer of the cluster."""
+        async with self._turn:
+            return await asyncio.to_thread(question, self._live)
 
     def reasons(self, namespace: str, name: str) -> Sequence[Reason]:
         """Return why a job waits."""

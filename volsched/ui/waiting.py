@@ -12,6 +12,7 @@ from volsched.diagnose.queries import is_waiting, waiting_job
 from volsched.diagnose.records import WaitingJob
 from volsched.model.job import JobInfo
 from volsched.model.observers import Observer
+from volsched.ui.job_lines import BlockKey, JobLine, block_of, waiting_line
 from volsched.ui.read_only_scheduler import ReadOnlyScheduler
 
 GRACE_SECONDS: Final = 5.0
@@ -35,29 +36,35 @@ class Reason:
 
 @dataclass(slots=True)
 class _ListedJob:
-    """A job that waits. ``listed_from``: it is not shown before, in seconds since the epoch."""
+    """A job that waits. ``listed_from``: it is not shown before, in seconds since the epoch.
+
+    ``line`` is that of its record, if it has been listed.
+    """
 
     job: JobInfo
     record: WaitingJob
     listed_from: float = 0.0
+    line: JobLine | None = None
 
 
 class WaitingList(Observer):
     """Call ``note`` after each session of the shadow, before and after it is taken back.
 
     ``reasons`` are those so far of each job that waits, ``due`` is when a job is to be listed next, in seconds since
-    the epoch.
+    the epoch. ``blocks`` are the lines of the jobs that ``all`` listed last, another mapping if they are others.
     """
 
     def __init__(self, scheduler: ReadOnlyScheduler) -> None:
         self.reasons: dict[str, list[Reason]] = {}
         self.due = _FAR
+        self.blocks: dict[BlockKey, tuple[JobLine, ...]] = {}
         self._scheduler = scheduler
         self._queues: dict[str, dict[str, _ListedJob]] = {}
         self._queue_of: dict[str, str] = {}
         self._touched: set[str] = set()
         self._listed: dict[str, tuple[WaitingJob, ...]] = {}
         self._all: tuple[WaitingJob, ...] = ()
+        self._blocks_of: dict[str, set[BlockKey]] = {}
         scheduler.mirror.cluster.observe(self)
 
     def job_changed(self, job: JobInfo, *, gone: bool) -> None:
@@ -108,6 +115,11 @@ class WaitingList(Observer):
             self._touched.add(queue)
             self.reasons.pop(key, None)
 
+    def line(self, key: str) -> JobLine | None:
+        """Return the line of a job that is listed, None for all others."""
+        entry = self._queues.get(self._queue_of.get(key, ""), {}).get(key)
+        return entry.line if entry is not None else None
+
     # -- lists --------------------------------------------------------------------------------------------------------
 
     def all(self, now: float) -> tuple[WaitingJob, ...]:
@@ -115,8 +127,10 @@ class WaitingList(Observer):
         if self.due <= now:
             self._touched.update(self._queues)
         if self._touched:
+            blocks, changed = dict(self.blocks), False
             for queue in self._touched:
-                self._list_again(queue, now)
+                changed |= self._list_again(queue, now, blocks)
+            self.blocks = blocks if changed else self.blocks
             self._touched.clear()
             self.due = min((entry.listed_from for entry in self._unlisted(now)), default=_FAR)
             self._all = tuple(job for queue in sorted(self._listed) for job in self._listed[queue])
@@ -125,20 +139,41 @@ class WaitingList(Observer):
     def _unlisted(self, now: float) -> Iterable[_ListedJob]:
         return (entry for found in self._queues.values() for entry in found.values() if entry.listed_from > now)
 
-    def _list_again(self, queue: str, now: float) -> None:
+    def _list_again(self, queue: str, now: float, blocks: dict[BlockKey, tuple[JobLine, ...]]) -> bool:
+        """List the jobs of a queue again. True if its blocks are others."""
         session, entries = self._scheduler.session, self._queues.get(queue, {})
         listed = [entry for entry in entries.values() if entry.listed_from <= now]
         if session is not None:
             listed.sort(key=lambda entry: session.rules.job_key(entry.job))
         for position, entry in enumerate(listed, 1):
             if entry.record.position != position:
-                entry.record = msgspec.structs.replace(entry.record, position=position)
+                entry.record, entry.line = msgspec.structs.replace(entry.record, position=position), None
+            if entry.line is None:
+                entry.line = waiting_line(entry.job, entry.record)
             self._remember(entry, now)
         if entries:
             self._listed[queue] = tuple(entry.record for entry in listed)
         else:
             self._queues.pop(queue, None)
             self._listed.pop(queue, None)
+        return self._block_again(queue, listed, blocks)
+
+    def _block_again(
+        self, queue: str, listed: Iterable[_ListedJob], blocks: dict[BlockKey, tuple[JobLine, ...]]
+    ) -> bool:
+        """Make the blocks of a queue again. Those without another line stay what they are. True if any is another."""
+        lines: dict[BlockKey, list[JobLine]] = {}
+        for entry in listed:
+            if entry.line is not None:
+                lines.setdefault(block_of(entry.line), []).append(entry.line)
+        gone = self._blocks_of.pop(queue, set()) - lines.keys()
+        for key in gone:
+            del blocks[key]
+        changed = {key: block for key, found in lines.items() if (block := tuple(found)) != blocks.get(key)}
+        blocks |= changed
+        if lines:
+            self._blocks_of[queue] = set(lines)
+        return bool(gone or changed)
 
     def _remember(self, entry: _ListedJob, now: float) -> None:
         """Note why a job waits, where that is another reason than before."""

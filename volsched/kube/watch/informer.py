@@ -18,6 +18,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import structlog
@@ -74,13 +75,21 @@ Sink = Callable[[Sequence[Change]], None]
 _log = structlog.get_logger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Why a kind cannot be followed at present, and since when, in seconds since the epoch."""
+
+    message: str
+    since: float
+
+
 class Informer:
     """Feeds a sink with the changes of one kind. Run `run` as a task; everything else may be read meanwhile.
 
     `listed` becomes True when the sink has everything that was there at one moment (or when the server does not have
     an optional kind) and stays so. `restarts` counts by reason how often a watch had to be begun again, `changes` what
-    was handed to the sink. `is_full` is asked whether the sink cannot take more now. `trim` takes out of an object that
-    was just decoded what is not to be kept.
+    was handed to the sink. `trouble` is the reason while the kind cannot be followed. `is_full` is asked whether the
+    sink cannot take more now. `trim` takes out of an object that was just decoded what is not to be kept.
     """
 
     def __init__(
@@ -99,6 +108,7 @@ class Informer:
         self.absent = False
         self.restarts: Counter[str] = Counter()
         self.changes = 0
+        self.trouble: Trouble | None = None
         self._api = api_server
         self._sink = sink
         self._silence = silence
@@ -157,6 +167,7 @@ class Informer:
 
     def _heard(self) -> None:
         self._heard_at = time.monotonic()
+        self.trouble = None
 
     async def catch_up(self) -> None:
         """Return once everything is known that had happened when this was called.
@@ -236,6 +247,7 @@ class Informer:
         else:
             wait = max(self._backoff.next(), error.retry_after or 0.0)
             self.restarts[error.code] += 1
+            self.trouble = Trouble(str(error), self.trouble.since if self.trouble else time.time())
             self._report_trouble(error, wait)
             await asyncio.sleep(wait)
 
@@ -352,6 +364,7 @@ class Informer:
     async def _read(self, query: str, timeout: float | None = None) -> None:  # noqa: ASYNC109 - of the bytes, not of us
         """Read one watch to its end."""
         async with self._api.stream(query, self.resource.plural, timeout or self._silence) as read:
+            self.trouble = None
             if self._silence < BOOKMARK_SECONDS:
                 self._heard()  # it is left before a bookmark may come, so that it could be opened has to do
             rest = b""

@@ -1,0 +1,157 @@
+"""Streams of server-sent events: what changes in a part of a page, for one browser.
+
+A browser that does not read gets nothing further: its stream is closed, and a new one begins with everything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Final, Protocol
+
+from aiohttp import web
+
+from volsched.ui.access import Visibility
+from volsched.ui.context import HEADERS, PageContext
+from volsched.ui.picture import Picture
+from volsched.ui.table import Event
+
+STREAM: Final = {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
+"""Of events: a proxy in front hands on each as it comes."""
+
+STREAMS_OF_ONE: Final = 32
+MOST_STREAMS: Final = 512
+"""Open pages of one person, and of all."""
+
+HEARTBEAT_SECONDS: Final = 15.0
+PATIENCE_SECONDS: Final = 10.0
+"""The time that a browser may take to read a chunk."""
+
+CHUNK: Final = 1 << 16
+"""Characters that are written at once."""
+
+
+Changes = Callable[[Picture], Awaitable[Sequence[Event]]]
+"""Returns the events by which a page shows another picture."""
+
+
+class LivePart(Protocol):
+    """A part of a page in one browser."""
+
+    async def show(self, scope: Visibility, picture: Picture) -> Sequence[Event]:
+        """Show another picture. Return the events that do so in the browser."""
+
+    def everything(self) -> Sequence[Event]:
+        """Return the events that show everything, whatever is shown."""
+
+    @property
+    def digest(self) -> str:
+        """Return a short name for what is shown."""
+
+
+class Sections:
+    """A part whose sections are made anew for each picture; those that changed are sent. The events have their names.
+
+    ``make`` returns the HTML of the sections by name. It raises an HTTP error if there is nothing to show any more.
+    """
+
+    def __init__(self, make: Callable[[Visibility, Picture], Awaitable[Mapping[str, str]]]) -> None:
+        self._make = make
+        self.html: Mapping[str, str] = {}
+
+    async def show(self, scope: Visibility, picture: Picture) -> Sequence[Event]:
+        """Show another picture."""
+        before, self.html = self.html, await self._make(scope, picture)
+        return [(name, html) for name, html in self.html.items() if before.get(name) != html]
+
+    def everything(self) -> Sequence[Event]:
+        """Return the events that show all sections."""
+        return list(self.html.items())
+
+    @property
+    def digest(self) -> str:
+        """Return a short name for what is shown."""
+        return hashlib.sha256("\0".join(self.html.values()).encode()).hexdigest()[:16]
+
+
+class Streams:
+    """The open streams. ``open_of`` counts those of each reader."""
+
+    def __init__(self, context: PageContext) -> None:
+        self._context = context
+        self.open_of: Counter[str] = Counter()
+
+    async def serve(self, request: web.Request, part: LivePart) -> web.StreamResponse:
+        """Follow a part of a page for a reader. Raises an HTTP error if the reader has too many pages open."""
+        number, picture = await self._context.source.picture()
+
+        async def changes(picture: Picture) -> Sequence[Event]:
+            return await part.show(await self._context.scope(request, picture), picture)
+
+        await changes(picture)
+        is_known = "Last-Event-ID" not in request.headers and request.query.get("seen") == part.digest
+        return await self.follow(request, number, [] if is_known else part.everything(), changes)
+
+    async def follow(
+        self, request: web.Request, number: int, begin: Sequence[Event], changes: Changes
+    ) -> web.StreamResponse:
+        """Send events to a reader who has picture ``number``: those to begin with, then the changes of each picture.
+
+        Raises an HTTP error if the reader has too many pages open.
+        """
+        with self._counted(await self._context.asker(request)):
+            answer = web.StreamResponse(headers={**HEADERS, **STREAM})
+            await answer.prepare(request)
+            try:
+                await _send(answer, begin, number)
+                while True:
+                    number, picture = await self._next(request, answer, number)
+                    await _send(answer, await changes(picture), number)
+            except (web.HTTPException, ConnectionError):
+                pass  # the reader may look no more, and hears why when the browser asks again; or has gone
+            except TimeoutError:
+                if request.transport is not None:
+                    request.transport.abort()  # drops what was not read
+            return answer
+
+    @contextmanager
+    def _counted(self, asker: str) -> Iterator[None]:
+        """Count a stream of a reader. Raises an HTTP error if there are too many."""
+        if self.open_of[asker] >= STREAMS_OF_ONE or self.open_of.total() >= MOST_STREAMS:
+            raise web.HTTPTooManyRequests(text="too many pages are open; close one\n", headers={"Retry-After": "10"})
+        self.open_of[asker] += 1
+        try:
+            yield
+        finally:
+            self.open_of[asker] -= 1
+            if not self.open_of[asker]:
+                del self.open_of[asker]
+
+    async def _next(self, request: web.Request, answer: web.StreamResponse, number: int) -> tuple[int, Picture]:
+        """Wait for the next picture. A line now and then finds readers that have gone, or lost access."""
+        while True:
+            try:
+                return await asyncio.wait_for(self._context.source.after(number), HEARTBEAT_SECONDS)
+            except TimeoutError:
+                await self._context.who(request)
+                await _write(answer, b": still here\n\n")
+
+
+async def _send(answer: web.StreamResponse, events: Sequence[Event], number: int) -> None:
+    text = "".join(_text(event, number) for event in events)
+    for start in range(0, len(text), CHUNK):
+        await _write(answer, text[start : start + CHUNK].encode())
+
+
+async def _write(answer: web.StreamResponse, data: bytes) -> None:
+    """Write a chunk. Raises TimeoutError if the browser does not read."""
+    await asyncio.wait_for(answer.write(data), PATIENCE_SECONDS)
+
+
+def _text(event: Event, number: int) -> str:
+    name, data = event
+    lines = "\n".join(f"data: {line}" for line in data.splitlines() or [""])
+    return f"event: {name}\nid: {number}\n{lines}\n\n"
