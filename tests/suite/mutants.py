@@ -154,15 +154,20 @@ def outcome_of(mutant: Mutant, folder: Path, tests: Sequence[str]) -> str:
 
 def main() -> int:
     """Try the mutants, and print what became of each."""
-    given = _parser().parse_args()
+    parser = _parser()
+    given = parser.parse_args()
     modules = [path for name in given.modules for path in (sorted(name.rglob("*.py")) if name.is_dir() else [name])]
     known = CoverageMap.recorded(given.map)
+    mutants = drawn(modules, given.count, given.seed)
+    unknown = sorted({mutant.module for mutant in mutants} - set(known.modules))
+    if unknown:
+        parser.error(f"not in the coverage map: {', '.join(unknown)}; `make coverage-map` records it anew")
     rows = []
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) / "checkout"
         left_out = shutil.ignore_patterns(".venv", ".git", ".*_cache", ".test-results")
         shutil.copytree(given.checkout, folder, ignore=left_out)
-        for mutant in drawn(modules, given.count, given.seed):
+        for mutant in mutants:
             tests = [test for test in known.tests_of(mutant.module) if (folder / test.partition("::")[0]).is_file()]
             files = nearest_first(mutant.module, {test.partition("::")[0] for test in tests})
             outcome = outcome_of(mutant, folder, [*files, "-m", given.marks])

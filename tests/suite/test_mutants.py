@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.suite.mutants import ROOT, Mutant, drawn, mutants_of, nearest_first, outcome_of
+from tests.suite.coverage_map import CoverageMap
+from tests.suite.mutants import ROOT, Mutant, drawn, main, mutants_of, nearest_first, outcome_of
 
 SOURCE = '''"""A module."""
 
@@ -45,6 +46,18 @@ def test_the_same_seed_draws_the_same_mutants() -> None:
     module = ROOT / "volsched" / "mirror" / "pods.py"
 
     assert drawn([module], 5, seed=1) == drawn([module], 5, seed=1) != drawn([module], 5, seed=2)
+
+
+def test_modules_that_the_map_does_not_have_are_named_before_any_is_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    CoverageMap.measured({"a.py": ["tests/test_a.py::test_a"]}).save(tmp_path / "map")
+    monkeypatch.setattr("sys.argv", ["mutants", "volsched/mirror/pods.py", "--map", str(tmp_path / "map")])
+
+    with pytest.raises(SystemExit):
+        main()
+
+    assert "not in the coverage map: volsched/mirror/pods.py; `make coverage-map`" in capsys.readouterr().err
 
 
 @pytest.mark.process
