@@ -122,7 +122,7 @@ class _Allocation:
             turns.put_back(queue, job if has_more else None)
 
     def _go_on(self, queue: QueueInfo, attempt: Attempt) -> bool:
-        """Place what makes the job ready, and commit it. Return whether there is more to place."""
+        """Place what makes the job ready, and commit it. Return True if there is more to place."""
         session, job = self._session, attempt.job
         statement = self._place(session, queue, attempt)
         if statement is None:
@@ -130,19 +130,12 @@ class _Allocation:
         else:
             session.clear_refusal(job)
             statement.commit(job)
-            if attempt.tasks and attempt.has_room:
+            if attempt.tasks:
                 return True
-        self._leave_rest(queue, attempt, is_ready=statement is not None)
-        return statement is not None and bool(attempt.tasks)
-
-    def _leave_rest(self, queue: QueueInfo, attempt: Attempt, *, is_ready: bool) -> None:
-        """Report what the rest of a job waits for. If nothing was placed, leave the job until something changes."""
-        session, job = self._session, attempt.job
-        if not (is_ready and attempt.tasks):
-            look_ahead(session, queue, job)
+        look_ahead(session, queue, job)
         if not attempt.has_room and not _helped_by_placements(job):
-            placed = 0 if is_ready else len(job.placed_in_last_try)
-            Retry.of(session).leave_waiting(session, job, placed=placed)
+            Retry.of(session).leave_waiting(session, job, placed=len(attempt.placed))
+        return False
 
     def _end_turns(self, queue: QueueInfo, turns: Turns, overused: Verdict) -> None:
         """Give the jobs of an overused queue their last turn, one after the other."""

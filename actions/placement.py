@@ -29,7 +29,7 @@ def place(session: Session, queue: QueueInfo, attempt: Attempt) -> Statement | N
     statement = session.statement()
     if job.is_native:
         settle_domain(session, queue, job, attempt.tasks)
-    attempt.needed = None
+    attempt.needed, attempt.placed = None, ()
     while attempt.tasks and attempt.needed is None:
         if _place_next(session, queue, statement, attempt):
             has_placed = True

@@ -14,7 +14,6 @@ from contextlib import nullcontext
 from typing import Any, ClassVar, Final
 
 from actions.attempt import Attempt, last_first
-from actions.held_up import report_gang
 from actions.placement import place
 from actions.reserve import shown, words
 from actions.reserve.book import Book, DurationSettings, Reservation
@@ -232,8 +231,7 @@ class ReserveAction:
         finally:
             book.is_trying = False
         if statement is None:
-            report_gang(session, attempt)
-            return False
+            return False  # the reservation is what it waits for
         session.clear_refusal(job)
         for operation in statement.operations:
             book.task_moved(operation.task, operation.status, operation.node)
