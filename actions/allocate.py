@@ -26,7 +26,7 @@ from typing import Any, ClassVar
 from actions.attempt import Attempt, Place, tasks_of
 from actions.gang_search.searches import ARGUMENTS as OF_SEARCHES
 from actions.gang_search.searches import Searches
-from actions.held_up import look_ahead, report_gang
+from actions.held_up import report_waiting
 from actions.of_volcano import PREDICATE_ERROR_CACHE
 from actions.repair.placing import beside_kept_room
 from actions.repair.rooms import DEFAULT_TIMEOUT, REPAIR_TIMEOUT, LostRooms
@@ -125,15 +125,13 @@ class _Allocation:
         """Place what makes the job ready, and commit it. Return True if there is more to place."""
         session, job = self._session, attempt.job
         statement = self._place(session, queue, attempt)
-        if statement is None:
-            report_gang(session, attempt)
-        else:
+        if statement is not None:
             session.clear_refusal(job)
             statement.commit(job)
             if attempt.tasks:
                 return True
-        look_ahead(session, queue, job)
-        if not attempt.has_room and not _helped_by_placements(job):
+        report_waiting(session, queue, attempt, is_ready=statement is not None)
+        if not attempt.has_room:
             Retry.of(session).leave_waiting(session, job, placed=len(attempt.placed))
         return False
 
@@ -168,8 +166,3 @@ class _Allocation:
         with session.about(job):
             while self._go_on(queue, attempt):
                 pass
-
-
-def _helped_by_placements(job: JobInfo) -> bool:
-    """True if another pod's placement could let this job in: pod affinity and spread can be met that way."""
-    return any(task.template.affinity or task.template.spread for task in job.waiting.values())

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from itertools import islice
 
 from actions.attempt import Attempt
-from actions.domains import settle_domain
 from actions.promises import promise_later
 from actions.retry import has_history
 from volsched.framework.session import Session
@@ -27,8 +26,6 @@ def place(session: Session, queue: QueueInfo, attempt: Attempt) -> Statement | N
     """
     job, has_placed = attempt.job, False
     statement = session.statement()
-    if job.is_native:
-        settle_domain(session, queue, job, attempt.tasks)
     attempt.needed, attempt.placed = None, ()
     while attempt.tasks and attempt.needed is None:
         if _place_next(session, queue, statement, attempt):

@@ -154,7 +154,12 @@ class Retry:
     # -- jobs ---------------------------------------------------------------------------------------------------------
 
     def leave_waiting(self, session: Session, job: JobInfo, *, placed: int) -> None:
-        """Leave a job alone from now on; ``placed`` of its pods had found a place when it failed."""
+        """Leave a job alone until a change could help it. When it failed, ``placed`` of its pods had found a place.
+
+        A job whose pods want to be near others, or spread, is not left alone: a placement could help.
+        """
+        if any(task.template.affinity or task.template.spread for task in job.waiting.values()):
+            return
         job.leave_equivalents()
         mark_unschedulable(job, self._cluster)
         task = _example(job)

@@ -14,7 +14,7 @@ from contextlib import nullcontext
 from typing import Any, ClassVar, Final
 
 from actions.attempt import Attempt, last_first
-from actions.placement import place
+from actions.domains import place_in_domain
 from actions.reserve import shown, words
 from actions.reserve.book import Book, DurationSettings, Reservation
 from actions.reserve.long_waiting import LongWaitingJobs
@@ -227,7 +227,7 @@ class ReserveAction:
         book.is_trying = True
         try:
             with session.shares_settled() if is_settled else nullcontext():
-                statement = place(session, session.queues[job.queue], attempt)
+                statement = place_in_domain(session, session.queues[job.queue], attempt)
         finally:
             book.is_trying = False
         if statement is None:
