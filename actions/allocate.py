@@ -11,11 +11,12 @@ Three modules have the path of an ordinary pod; read them in this order::
 
 They ask the session, its rules and its engine (``volsched.framework``), and change the cluster in a statement.
 
-Two packages are wrapped around ``place``, and ``placement`` knows neither: ``gang_search`` searches for a placement of
-a whole gang if tasks one by one do not make it ready, and ``repair`` keeps room for gangs that have lost pods.
+What few jobs need is wrapped around ``placement.place``, which knows nothing of it: ``domains`` chooses a rack for a
+group of Kubernetes, ``gang_search`` searches for a placement of a whole gang if tasks one by one do not make it ready,
+and ``repair`` keeps room for gangs that have lost pods.
 
-Off the path: ``promises`` (room that a node will have later), ``domains`` (racks for groups of Kubernetes), ``held_up``
-(what jobs that wait are told) and ``retry`` (when they are tried again).
+Off the path: ``promises`` (room that a node will have later), ``held_up`` (what jobs that wait are told) and
+``unschedulable`` (when they are tried again).
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ from actions.held_up import report_waiting
 from actions.of_volcano import PREDICATE_ERROR_CACHE
 from actions.repair.placing import beside_kept_room
 from actions.repair.rooms import DEFAULT_TIMEOUT, REPAIR_TIMEOUT, LostRooms
-from actions.retry import Retry
 from actions.turns import Turns, considered, promote_all
+from actions.unschedulable import UnschedulableJobs
 from volsched.framework.config.arguments import Argument
 from volsched.framework.registration import Registrar
 from volsched.framework.session import Session
@@ -73,7 +74,7 @@ class AllocateAction:
         if not session.configuration.has_enqueue:
             promote_all(session)
         searches = Searches(session, self._arguments)
-        attempts = _attempts(session, [*Retry.of(session).jobs_to_try(session), *searches.take_put_off()])
+        attempts = _attempts(session, [*UnschedulableJobs.of(session).to_try(session), *searches.take_put_off()])
         if not attempts:
             return
         searches.jobs = [attempt.job for attempt in attempts.values()]
@@ -132,7 +133,7 @@ class _Allocation:
                 return True
         report_waiting(session, queue, attempt, is_ready=statement is not None)
         if not attempt.has_room:
-            Retry.of(session).leave_waiting(session, job, placed=len(attempt.placed))
+            UnschedulableJobs.of(session).add(session, job, placed=len(attempt.placed))
         return False
 
     def _end_turns(self, queue: QueueInfo, turns: Turns, overused: Verdict) -> None:

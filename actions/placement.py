@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import islice
 
-from actions.attempt import Attempt
+from actions.attempt import Attempt, has_history
 from actions.promises import promise_later
-from actions.retry import has_history
 from volsched.framework.session import Session
 from volsched.framework.statement import Statement
 from volsched.model.pods.task import TaskInfo
