@@ -11,11 +11,12 @@ Three modules have the path of an ordinary pod; read them in this order::
 
 They ask the session, its rules and its engine (``volsched.framework``), and change the cluster in a statement.
 
-Two packages are wrapped around ``place``, and ``placement`` knows neither: ``gang_search`` searches for a placement of
-a whole gang if tasks one by one do not make it ready, and ``repair`` keeps room for gangs that have lost pods.
+What few jobs need is wrapped around ``placement.place``, which knows nothing of it: ``domains`` chooses a rack for a
+group of Kubernetes, ``gang_search`` searches for a placement of a whole gang if tasks one by one do not make it ready,
+and ``repair`` keeps room for gangs that have lost pods.
 
-Off the path: ``promises`` (room that a node will have later), ``domains`` (racks for groups of Kubernetes), ``held_up``
-(what jobs that wait are told) and ``retry`` (when they are tried again).
+Off the path: ``promises`` (room that a node will have later), ``held_up`` (what jobs that wait are told) and
+``unschedulable`` (when they are tried again).
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from typing import Any, ClassVar
 from actions.attempt import Attempt, Place, tasks_of
 from actions.gang_search.searches import ARGUMENTS as OF_SEARCHES
 from actions.gang_search.searches import Searches
-from actions.held_up import look_ahead, report_gang
+from actions.held_up import report_waiting
 from actions.of_volcano import PREDICATE_ERROR_CACHE
 from actions.repair.placing import beside_kept_room
 from actions.repair.rooms import DEFAULT_TIMEOUT, REPAIR_TIMEOUT, LostRooms
-from actions.retry import Retry
 from actions.turns import Turns, considered, promote_all
+from actions.unschedulable import UnschedulableJobs
 from volsched.framework.config.arguments import Argument
 from volsched.framework.registration import Registrar
 from volsched.framework.session import Session
@@ -73,7 +74,7 @@ class AllocateAction:
         if not session.configuration.has_enqueue:
             promote_all(session)
         searches = Searches(session, self._arguments)
-        attempts = _attempts(session, [*Retry.of(session).jobs_to_try(session), *searches.take_put_off()])
+        attempts = _attempts(session, [*UnschedulableJobs.of(session).to_try(session), *searches.take_put_off()])
         if not attempts:
             return
         searches.jobs = [attempt.job for attempt in attempts.values()]
@@ -122,27 +123,18 @@ class _Allocation:
             turns.put_back(queue, job if has_more else None)
 
     def _go_on(self, queue: QueueInfo, attempt: Attempt) -> bool:
-        """Place what makes the job ready, and commit it. Return whether there is more to place."""
+        """Place what makes the job ready, and commit it. Return True if there is more to place."""
         session, job = self._session, attempt.job
         statement = self._place(session, queue, attempt)
-        if statement is None:
-            report_gang(session, attempt)
-        else:
+        if statement is not None:
             session.clear_refusal(job)
             statement.commit(job)
-            if attempt.tasks and attempt.has_room:
+            if attempt.tasks:
                 return True
-        self._leave_rest(queue, attempt, is_ready=statement is not None)
-        return statement is not None and bool(attempt.tasks)
-
-    def _leave_rest(self, queue: QueueInfo, attempt: Attempt, *, is_ready: bool) -> None:
-        """Report what the rest of a job waits for. If nothing was placed, leave the job until something changes."""
-        session, job = self._session, attempt.job
-        if not (is_ready and attempt.tasks):
-            look_ahead(session, queue, job)
-        if not attempt.has_room and not _helped_by_placements(job):
-            placed = 0 if is_ready else len(job.placed_in_last_try)
-            Retry.of(session).leave_waiting(session, job, placed=placed)
+        report_waiting(session, queue, attempt, is_ready=statement is not None)
+        if not attempt.has_room:
+            UnschedulableJobs.of(session).add(session, job, placed=len(attempt.placed))
+        return False
 
     def _end_turns(self, queue: QueueInfo, turns: Turns, overused: Verdict) -> None:
         """Give the jobs of an overused queue their last turn, one after the other."""
@@ -175,8 +167,3 @@ class _Allocation:
         with session.about(job):
             while self._go_on(queue, attempt):
                 pass
-
-
-def _helped_by_placements(job: JobInfo) -> bool:
-    """True if another pod's placement could let this job in: pod affinity and spread can be met that way."""
-    return any(task.template.affinity or task.template.spread for task in job.waiting.values())

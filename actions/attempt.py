@@ -89,6 +89,11 @@ def is_busy(task: TaskInfo) -> bool:
     return not task.template.best_effort
 
 
+def has_history(task: TaskInfo) -> bool:
+    """True if a task is not as its equals are: room is being made for it, or it has or had the gate of its queue."""
+    return bool(task.nominated or task.spec.admission_gate or task.ungated)
+
+
 def waits_for(task: TaskInfo) -> ConditionReason:
     """Return what a pod that was refused waits for."""
     return task.refusal.condition_reason if task.refusal is not None else ConditionReason.UNSCHEDULABLE

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from actions.attempt import Attempt
+from actions.placement import place
 from actions.promises import choose, take
 from volsched.framework.native.topology import Topology
 from volsched.framework.session import Session
@@ -34,7 +36,14 @@ class Trial(NamedTuple):
     fullness: int
 
 
-def settle_domain(session: Session, queue: QueueInfo, job: JobInfo, tasks: Sequence[TaskInfo]) -> None:
+def place_in_domain(session: Session, queue: QueueInfo, attempt: Attempt) -> Statement | None:
+    """Place tasks of a job as ``placement.place`` does; those of a native group in the domain where it does best."""
+    if attempt.job.is_native:
+        _settle_domain(session, queue, attempt.job, attempt.tasks)
+    return place(session, queue, attempt)
+
+
+def _settle_domain(session: Session, queue: QueueInfo, job: JobInfo, tasks: Sequence[TaskInfo]) -> None:
     """Pin a group that has a topology key, and no pod anywhere, to the domain where it does best."""
     if job.spec.native is None or not job.spec.native.topology_key:
         return

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from actions.of_volcano import OF_ENQUEUE
 from actions.repair.rooms import LostRooms
-from actions.retry import is_unschedulable, mark_unschedulable
 from actions.turns import Turns, closed_queue, settle_minimum
+from actions.unschedulable import is_unschedulable, mark_unschedulable
 from volsched.framework.admission_reservations import AdmissionReservations
 from volsched.framework.config.arguments import Argument
 from volsched.framework.session import Session

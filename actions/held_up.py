@@ -51,7 +51,14 @@ def _enough_without(job: JobInfo, kept: Sequence[TaskInfo]) -> bool:
     return job.roles_valid({task.uid for task in kept})
 
 
-def report_gang(session: Session, attempt: Attempt) -> None:
+def report_waiting(session: Session, queue: QueueInfo, attempt: Attempt, *, is_ready: bool) -> None:
+    """Report what the pods of a job wait for that were not placed in its turn."""
+    if not is_ready:
+        _report_gang(session, attempt)
+    _look_ahead(session, queue, attempt.job)
+
+
+def _report_gang(session: Session, attempt: Attempt) -> None:
     """Report that members that found a place, or were not tried, wait for their gang, and for what it waits."""
     job, placed, found_room = attempt.job, attempt.placed, attempt.found_room
     job.placed_in_last_try = frozenset(task.uid for task in placed)
@@ -83,7 +90,7 @@ def _gang_waits(job: JobInfo, placed: int, origin: Verdict | None, held_up: Cond
     return Verdict(Step.GANG, "gang", Scope.JOB, "FailedScheduling", message, shown_as=held_up)
 
 
-def look_ahead(session: Session, queue: QueueInfo, job: JobInfo) -> None:
+def _look_ahead(session: Session, queue: QueueInfo, job: JobInfo) -> None:
     """Report which of the pods that lack room their queue would not take on if they had it.
 
     Of equal pods the quota tells beforehand how many it stands; pods that differ are refused by it when they are tried.

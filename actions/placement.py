@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import islice
 
-from actions.attempt import Attempt
-from actions.domains import settle_domain
+from actions.attempt import Attempt, has_history
 from actions.promises import promise_later
-from actions.retry import has_history
 from volsched.framework.session import Session
 from volsched.framework.statement import Statement
 from volsched.model.pods.task import TaskInfo
@@ -27,9 +25,7 @@ def place(session: Session, queue: QueueInfo, attempt: Attempt) -> Statement | N
     """
     job, has_placed = attempt.job, False
     statement = session.statement()
-    if job.is_native:
-        settle_domain(session, queue, job, attempt.tasks)
-    attempt.needed = None
+    attempt.needed, attempt.placed = None, ()
     while attempt.tasks and attempt.needed is None:
         if _place_next(session, queue, statement, attempt):
             has_placed = True

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from actions.of_volcano import OF_PREEMPT
-from actions.retry import note_searched
 from actions.victims.candidate_nodes import CandidateNodes, is_evictable, nodes_of
 from actions.victims.cost import running_of
 from actions.victims.search import (
@@ -22,6 +21,7 @@ from actions.victims.search import (
     preemptors,
     starving,
 )
+from actions.victims.searched import note_searched
 from actions.victims.spare import spare
 from volsched.framework.config.arguments import Argument
 from volsched.framework.dispatch.ordering import Heap

@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any, ClassVar
 
 from actions.of_volcano import PREDICATE_ERROR_CACHE
-from actions.retry import note_searched
 from actions.turns import Turns
 from actions.victims.candidate_nodes import CandidateNodes, is_evictable
 from actions.victims.search import (
@@ -22,6 +21,7 @@ from actions.victims.search import (
     preemptors,
     starving,
 )
+from actions.victims.searched import note_searched
 from volsched.framework.config.arguments import Argument
 from volsched.framework.native.gangs import may_preempt
 from volsched.framework.session import Session

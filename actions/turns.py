@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from actions.retry import is_unschedulable, mark_unschedulable
+from actions.unschedulable import is_unschedulable, mark_unschedulable
 from volsched.framework.callbacks import JobKeyFn
 from volsched.framework.dispatch.ordering import Heap
 from volsched.framework.native.gangs import is_incomplete, least_of

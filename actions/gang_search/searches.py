@@ -12,8 +12,8 @@ from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
 from actions.attempt import Attempt, tasks_of
+from actions.domains import place_in_domain
 from actions.gang_search.outcome import Outcome
-from actions.placement import place
 from volsched.framework.config.arguments import Argument
 from volsched.framework.session import Session
 from volsched.framework.statement import Statement
@@ -116,7 +116,7 @@ class Searches:
 
     def place(self, session: Session, queue: QueueInfo, attempt: Attempt) -> Statement | None:
         """Place tasks one by one. If a gang cannot start so, nor wait, search for a placement of all of it."""
-        statement = place(session, queue, attempt)
+        statement = place_in_domain(session, queue, attempt)
         if statement is not None or attempt.has_room or not self._may_help(attempt):
             return statement
         job = attempt.job

@@ -14,8 +14,7 @@ from contextlib import nullcontext
 from typing import Any, ClassVar, Final
 
 from actions.attempt import Attempt, last_first
-from actions.held_up import report_gang
-from actions.placement import place
+from actions.domains import place_in_domain
 from actions.reserve import shown, words
 from actions.reserve.book import Book, DurationSettings, Reservation
 from actions.reserve.long_waiting import LongWaitingJobs
@@ -230,12 +229,11 @@ class ReserveAction:
         book.is_trying = True
         try:
             with session.shares_settled() if is_settled else nullcontext():
-                statement = place(session, session.queues[job.queue], attempt)
+                statement = place_in_domain(session, session.queues[job.queue], attempt)
         finally:
             book.is_trying = False
         if statement is None:
-            report_gang(session, attempt)
-            return False
+            return False  # the reservation is what it waits for
         session.clear_refusal(job)
         for operation in statement.operations:
             book.task_moved(operation.task, operation.status, operation.node)

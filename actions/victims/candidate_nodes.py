@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from typing import Generic, TypeAlias, TypeVar
 
-from actions.retry import Latest
 from volsched.framework.engine.plain import Ranked
 from volsched.framework.session import Session
+from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import TaskStatus
+
+T = TypeVar("T")
 
 EVICTABLE = (TaskStatus.RUNNING, TaskStatus.BOUND)
 
@@ -39,6 +41,23 @@ def _note(found: dict[str, bool], victim: TaskInfo) -> None:
     if victim.node is not None:
         name = victim.node.name
         found[name] = found.get(name, False) or victim.status is not TaskStatus.RUNNING
+
+
+class Latest(Generic[T]):
+    """Caches one result, for equal tasks until something moves."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._known: tuple[object, T] | None = None
+
+    def once(self, alike: object, look: Callable[[], T]) -> T:
+        """Return what a look finds. The latest find again, when the next task is like the one before."""
+        key = (alike, self._cluster.generations.move)
+        if self._known is not None and self._known[0] == key:
+            return self._known[1]
+        found = look()
+        self._known = (key, found)
+        return found
 
 
 class CandidateNodes:

@@ -17,7 +17,6 @@ import msgspec
 
 from actions.attempt import is_busy
 from actions.promises import promised, weaker
-from actions.retry import was_searched
 from actions.turns import considered
 from actions.victims.budgets import broken_by, by_budget, departures
 from actions.victims.candidate_nodes import CandidateNodes, Found, Where
@@ -31,6 +30,7 @@ from actions.victims.cost import (
     running_of,
     weights_of,
 )
+from actions.victims.searched import was_searched
 from volsched.framework.config.arguments import Argument
 from volsched.framework.engine.plain import Ranked
 from volsched.framework.eviction_units import departing, unit_of

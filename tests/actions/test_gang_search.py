@@ -195,6 +195,12 @@ def test_a_gang_that_amounts_rule_out_costs_no_step_and_waits() -> None:
     assert shortage not in decision.waiting["a-free"]
 
 
+def test_a_gang_with_a_pod_that_fits_on_no_node_is_not_searched_for() -> None:
+    cluster = two_nodes().group("h", minimum=2).pod("nowhere", "h", cpu=1, spec=pinned("x")).pod("some", "h", cpu=1)
+    decision = start(cluster)
+    assert decision.report.gang_searches == {("found",): 1, ("impossible",): 1}
+
+
 def test_a_gang_of_equal_pods_is_as_good_one_by_one() -> None:
     cluster = a_cluster().queue("default").node("n1", cpu=2).job("j", 3, 3, cpu=1)
 

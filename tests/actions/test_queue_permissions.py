@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from actions.retry import Retry
+from actions.unschedulable import UnschedulableJobs
 from tests.actions.rigs import GANG, conf, cycle, events, rig
 from volsched.framework.callbacks import PERMIT
 from volsched.framework.engine.fast import Engine
@@ -462,7 +462,7 @@ def test_cost_follows_changes(jobs: int) -> None:
 
     session = Session(on.cluster, on.scheduler.profile.configuration, on.scheduler.engine, on.scheduler._accounts,
                       on.recorder.execute)  # fmt: skip
-    assert Retry.of(session).jobs_to_try(session) == []
+    assert UnschedulableJobs.of(session).to_try(session) == []
     cycle(on, *puts(a_namespace("away", team="ml"), a_queue_for("q", "team=ml", weight=2)))
     cycle(on, *a_cluster().node("n2").changes())
     cycle(on, *puts(a_namespace("other", team="none")))

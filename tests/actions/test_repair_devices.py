@@ -164,6 +164,7 @@ def test_the_devices_of_a_lost_pod_are_kept(engine: Any, extended: bool) -> None
     decision = cycle(on, group, *puts(*with_claim("x-0", "x", extended=extended)))
     assert decision.bindings == {}
     assert decision.waiting["x-0"] == "0/3 nodes are available: 3 cannot allocate all claims."
+    assert on.cluster.devices.kept == {}, "only allocate lets them count as taken"
     assert devices_given(cycle(on, *puts(*with_claim("v-3", "v", extended=extended)))) == {"v-3": ["n2/d0"]}
     assert cycle(on).bindings == {}
 

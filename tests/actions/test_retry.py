@@ -341,7 +341,7 @@ def test_a_job_that_moves_to_another_queue_leaves_those_that_wait_in_the_first()
     decision = cycle(on, *a_cluster().group("j1", "q2", minimum=1).queue("q2").changes())
 
     assert decision.bindings == {}, "the limit holds for that queue, too"
-    assert on.cluster.jobs["default/j1"].unschedulable_with is not on.cluster.jobs["default/j0"].unschedulable_with
+    assert on.cluster.jobs["default/j1"].equivalents is not on.cluster.jobs["default/j0"].equivalents
 
 
 def test_a_plugin_that_tells_equal_pods_apart_is_asked_about_each() -> None:

@@ -173,6 +173,7 @@ def test_a_name_of_before_works_and_warns(module: str, name: str, now: str) -> N
         ("volsched.framework.accounts.quota_report", "Usage"),
         ("volsched.framework.leaving", "terminating_on"),
         ("volsched.model.pods.rules", "Toleration"),
+        ("volsched.model.clocks", "ClusterEvent"),
     ],
 )
 def test_a_module_of_before_works_and_warns(place: str, name: str) -> None:

@@ -32,7 +32,7 @@ from volsched.model.storage import Storage
 
 ABOUT_CHANGES: Final[Mapping[type, Collection[str]]] = {
     QueueInfo: ("version",),
-    JobInfo: ("version", "unschedulable_at", "unschedulable_with", "searched_at", "highest"),
+    JobInfo: ("version", "unschedulable_at", "equivalents", "searched_at", "highest"),
     TaskInfo: ("sequence", "order", "charge", "has_run"),
     PodTemplate: ("id",),
     NodeInfo: ("amounts", "offer", "row", "_columns"),

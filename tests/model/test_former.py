@@ -46,6 +46,7 @@ def test_what_moved_into_the_properties_can_be_read_where_it_was(
         ("job.hopeless", "job.unplaceable"),
         ("job.fitting", "job.placed_in_last_try"),
         ("job.released", "job.release_reason"),
+        ("job.unschedulable_with", "job.equivalents"),
         ("queue.state", "queue.spec.reported_state"),
         ("queue.spec.state", "queue.spec.reported_state"),
         ("cluster.node_ledger", "cluster.node_cache"),

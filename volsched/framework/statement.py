@@ -123,27 +123,36 @@ class Statement:
 
         A refusal by a plugin ends this, and leaves no trace of the refused task.
         """
-        first, session = tasks[0], self._session
+        first, rules = tasks[0], self._session.rules
         refusal = _refusal(first)
         if refusal is not None:
             return Placed(0, refusal)
-        cluster = session.cluster
-        generation, start = cluster.generations.requeue, len(self.operations)
-        before = first.status, first.node
-        handlers = session.rules.hearing_in_steps(first.template) if len(tasks) > 1 else ()
-        equal = EqualTasks(tasks, nodes, handlers) if handlers else None
-        count = cluster.allocate(tasks, nodes if equal is None else equal.nodes())
-        placed = tasks if count == len(tasks) else tasks[:count]
-        self.operations += [Operation("allocate", task, *before, generation) for task in placed]
+        handlers = rules.hearing_in_steps(first.template) if len(tasks) > 1 else ()
+        if handlers:
+            return self._place_and_notify(EqualTasks(tasks, nodes, handlers))
+        start = len(self.operations)
+        count = self._put_on_nodes(tasks, nodes)
         try:
-            session.check_accounts()
-            if equal is not None:
-                refusal = equal.finish(count)
-            elif placed and len(tasks) == 1:
-                refusal = session.rules.notify_allocated(first)
+            self._session.check_accounts()
+            if count and len(tasks) == 1:
+                refusal = rules.notify_allocated(first)
         except BaseException:
-            if equal is not None:
-                equal.take_back()
+            self._take_back(start)
+            raise
+        if refusal is not None:
+            self._take_back(start)
+            return Placed(0, refusal)
+        return Placed(count)
+
+    def _place_and_notify(self, equal: EqualTasks) -> Placed:
+        """Put equal tasks on nodes. Handlers hear of each one before the next, and may refuse the last."""
+        start = len(self.operations)
+        count = self._put_on_nodes(equal.tasks, equal.nodes())
+        try:
+            self._session.check_accounts()
+            refusal = equal.finish(count)
+        except BaseException:
+            equal.take_back()
             self._take_back(start)
             raise
         if refusal is not None:
@@ -151,6 +160,15 @@ class Statement:
             self._take_back(start + count)
             return Placed(count, None if count else refusal)
         return Placed(count)
+
+    def _put_on_nodes(self, tasks: Sequence[TaskInfo], nodes: Iterator[NodeInfo]) -> int:
+        """Put equal tasks on nodes in the cluster, and record that. Return how many."""
+        cluster, first = self._session.cluster, tasks[0]
+        generation, status, node = cluster.generations.requeue, first.status, first.node
+        count = cluster.allocate(tasks, nodes)
+        placed = tasks if count == len(tasks) else tasks[:count]
+        self.operations += [Operation("allocate", task, status, node, generation) for task in placed]
+        return count
 
     def allocate(self, task: TaskInfo, node: NodeInfo) -> Verdict | None:
         """Put a task on a node that has room now. Return the refusal of a plugin, which leaves no trace."""

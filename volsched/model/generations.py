@@ -89,6 +89,10 @@ class Generations:
         )
 
 
+if not TYPE_CHECKING:
+    Clocks = Generations  # for imports from the former module, which warn
+
+
 class WithoutRequeue:
     """Restores the requeue generation at the end of a block that only tries changes."""
 

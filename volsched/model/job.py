@@ -108,8 +108,8 @@ class JobInfo:
     * ``fault``: what is wrong with a native group, which is not placed then.
     * ``placements``: the number of domains in which a native group with a topology key was last tried.
     * ``reported``: the status last read or written; ``confirmed``: the API server has been seen to have it.
-    * ``unschedulable_at``: the requeue generation of the last failed try (``actions/retry.py``);
-      ``unschedulable_with``: the jobs that wait for the same reason, itself among them.
+    * ``unschedulable_at``: the requeue generation of the last failed try (``actions/unschedulable.py``);
+      ``equivalents``: the jobs that wait for the same reason, itself among them.
     * ``placed_in_last_try``: uids of members that found a node when the gang was last tried and could not start.
     * ``shortage``: what the gang as a whole lacks, after a search for a placement of all members.
     * ``highest``: the highest priority among its pods, None if it must be computed.
@@ -128,6 +128,7 @@ class JobInfo:
         "confirmed",
         "counts",
         "created",
+        "equivalents",
         "fault",
         "highest",
         "key",
@@ -149,7 +150,6 @@ class JobInfo:
         "uid",
         "unplaceable",
         "unschedulable_at",
-        "unschedulable_with",
         "version",
         "waiting",
     )
@@ -184,7 +184,7 @@ class JobInfo:
         self.placed_in_last_try: frozenset[str] = frozenset()
         self.shortage = ""
         self.unschedulable_at = TO_BE_TRIED
-        self.unschedulable_with: dict[str, JobInfo] | None = None
+        self.equivalents: dict[str, JobInfo] | None = None
         self.highest: int | None = None
         self.version = 0
 
@@ -275,9 +275,9 @@ class JobInfo:
 
     def leave_equivalents(self) -> None:
         """Leave those that wait for the same: this job may be waiting for something else."""
-        if self.unschedulable_with is not None:
-            del self.unschedulable_with[self.key]
-            self.unschedulable_with = None
+        if self.equivalents is not None:
+            del self.equivalents[self.key]
+            self.equivalents = None
 
     # -- counting, called by the cluster only ---------------------------------------------------------------------
 
@@ -443,6 +443,7 @@ class JobInfo:
                 "hollow": "superseded",
                 "hopeless": "unplaceable",
                 "released": "release_reason",
+                "unschedulable_with": "equivalents",
             },
         )
 

@@ -1,30 +1,24 @@
-"""When a job that could not be placed is tried again: the clock, and all that is remembered so as not to try in vain.
+"""Jobs that could not be admitted or placed, and when they are tried again.
 
-The clock is the cluster's. Its *requeue generation* grows with each change that could let a waiting job in
-(``Cluster.wake``; kube-scheduler's queueing hints), its *change generation* with commits of a session and changes of
-the mirror. Tried and undone changes count in neither.
+A job is unschedulable until the *requeue generation* grows: with each change that could let a waiting job in
+(``Cluster.wake``; kube-scheduler's queueing hints). So it is if something of its own changes (``JobInfo.requeue``).
+Changes that are tried and undone do not count.
 
-==============================  ==========================================  ===========================================
-what is remembered              of whom                                     until when
-==============================  ==========================================  ===========================================
-unschedulable                   a job that could not be placed or admitted  another requeue generation, or something of
-                                                                            the job's own changes (``JobInfo.requeue``)
-unschedulable for one cause     jobs of one queue whose pods are equal      one pod of theirs, asked about in another
-(``EquivalentJobs``)            and lack the same room or quota             generation, has another answer
-no victims were found           a job, by action                            another count of the cluster's changes
-candidate nodes (``Latest``)    a task that is like the one before          anything moves; one action
-==============================  ==========================================  ===========================================
+Jobs of one queue whose pods are equal, and that lack the same room or quota, are equivalent (``EquivalentJobs``). In
+another generation one pod of theirs is asked about, and if the answer is the same they go on waiting.
 
-Beside these, the framework pauses a job over which a plugin failed (``framework/boundary.py``), a session remembers
-which pods all nodes refused (``Session.refusal_of_equal``), and an attempt for a job which roles failed (``attempt``).
+Other things are remembered elsewhere: jobs over which a plugin failed (``framework/boundary.py``), pods that all nodes
+refused in this session (``Session.refusal_of_equal``), roles that no node takes (``Attempt.failed_roles``), and jobs
+for which no victims were found (``victims/searched.py``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import Generic, NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias
 
+from actions.attempt import has_history
 from volsched.framework.callbacks import Headroom
 from volsched.framework.session import Session
 from volsched.model.cluster import Cluster
@@ -32,9 +26,6 @@ from volsched.model.job import JobInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo
 from volsched.model.verdict import Scope
-
-Found = TypeVar("Found")
-
 
 # -- a job alone ------------------------------------------------------------------------------------------------------
 
@@ -47,63 +38,6 @@ def is_unschedulable(job: JobInfo, cluster: Cluster) -> bool:
 def mark_unschedulable(job: JobInfo, cluster: Cluster) -> None:
     """Leave a job alone until something has happened that could help it."""
     job.unschedulable_at = cluster.generations.requeue
-
-
-class VictimSearches:
-    """The jobs for which an action searched victims in the cluster as it is now."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._generations = cluster.generations
-        self._changes = -1
-        self._searched: set[tuple[str, str]] = set()
-
-    @classmethod
-    def of(cls, session: Session) -> VictimSearches:
-        """Return what is remembered of a session's cluster."""
-        return session.account("victim.searches", cls)
-
-    def add(self, action: str, jobs: Iterable[JobInfo]) -> None:
-        """Remember that an action searched victims for some jobs."""
-        if self._changes != self._generations.change:
-            self._changes = self._generations.change
-            self._searched.clear()
-        self._searched.update((action, job.key) for job in jobs)
-
-    def has(self, action: str, job: JobInfo) -> bool:
-        """Return whether an action searched victims for a job, and nothing has changed since."""
-        return self._changes == self._generations.change and (action, job.key) in self._searched
-
-
-def note_searched(session: Session, jobs: Iterable[JobInfo]) -> None:
-    """Remember that this action searched victims for some jobs in the cluster as it is now."""
-    VictimSearches.of(session).add(session.action, jobs)
-
-
-def was_searched(session: Session, job: JobInfo) -> bool:
-    """True if this action searched victims for a job in the cluster as it is now."""
-    return VictimSearches.of(session).has(session.action, job)
-
-
-def has_history(task: TaskInfo) -> bool:
-    """True if a task is not as its equals are: room is being made for it, or it has or had the gate of its queue."""
-    return bool(task.nominated or task.spec.admission_gate or task.ungated)
-
-
-class Latest(Generic[Found]):
-    """Caches one result, for equal tasks until something moves."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-        self._known: tuple[object, Found] | None = None
-
-    def once(self, alike: object, look: Callable[[], Found]) -> Found:
-        """Return what a look finds. The latest find again, when the next task is like the one before."""
-        key = (alike, self._cluster.generations.move)
-        if self._known is not None and self._known[0] == key:
-            return self._known[1]
-        found = look()
-        self._known = (key, found)
-        return found
 
 
 # -- jobs that wait for the same --------------------------------------------------------------------------------------
@@ -134,10 +68,10 @@ class EquivalentJobs:
     jobs: dict[str, JobInfo] = field(default_factory=dict)
 
 
-class Retry:
-    """What the actions that place jobs remember from one session to the next.
+class UnschedulableJobs:
+    """The jobs of a cluster that could not be placed, from one session to the next.
 
-    Jobs leave their groups by themselves when something of their own changes (``JobInfo.leave_equivalents``).
+    Jobs leave their equivalents by themselves when something of their own changes (``JobInfo.leave_equivalents``).
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -147,14 +81,19 @@ class Retry:
             job.leave_equivalents()
 
     @classmethod
-    def of(cls, session: Session) -> Retry:
+    def of(cls, session: Session) -> UnschedulableJobs:
         """Return what is remembered of a session's cluster."""
-        return session.account("allocate.retry", cls)
+        return session.account("allocate.unschedulable", cls)
 
     # -- jobs ---------------------------------------------------------------------------------------------------------
 
-    def leave_waiting(self, session: Session, job: JobInfo, *, placed: int) -> None:
-        """Leave a job alone from now on; ``placed`` of its pods had found a place when it failed."""
+    def add(self, session: Session, job: JobInfo, *, placed: int) -> None:
+        """Leave a job alone until a change could help it. When it failed, ``placed`` of its pods had found a place.
+
+        A job whose pods want to be near others, or spread, is not left alone: a placement could help.
+        """
+        if any(task.template.affinity or task.template.spread for task in job.waiting.values()):
+            return
         job.leave_equivalents()
         mark_unschedulable(job, self._cluster)
         task = _example(job)
@@ -164,7 +103,7 @@ class Retry:
         group = self._group(session, job, task, cause)
         group.checked_at = self._cluster.generations.requeue
         group.jobs[job.key] = job
-        job.unschedulable_with = group.jobs
+        job.equivalents = group.jobs
 
     def _group(self, session: Session, job: JobInfo, task: TaskInfo, cause: Cause) -> EquivalentJobs:
         """Return the group of jobs like this one. A job whose pod does not speak for others has one of its own."""
@@ -176,7 +115,7 @@ class Retry:
             group = self._groups[key] = EquivalentJobs(cause, self._cluster.generations.requeue)
         return group
 
-    def jobs_to_try(self, session: Session) -> list[JobInfo]:
+    def to_try(self, session: Session) -> list[JobInfo]:
         """Jobs that something may have helped since they failed."""
         generation = self._cluster.generations.requeue
         outdated = [(key, group) for key, group in self._groups.items() if group.checked_at != generation]
@@ -190,7 +129,7 @@ class Retry:
             else:
                 del self._groups[key]
                 _dissolve(group)
-        waiting = (job for job in self._cluster.queue_cache.waiting.values() if job.unschedulable_with is None)
+        waiting = (job for job in self._cluster.queue_cache.waiting.values() if job.equivalents is None)
         return [job for job in waiting if job.unschedulable_at != generation and not job.blocked]
 
     def _cause(self, session: Session, job: JobInfo, task: TaskInfo, placed: int) -> Cause | None:
