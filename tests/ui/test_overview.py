@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import pairwise
 
 import msgspec
 import pytest
@@ -276,7 +277,7 @@ def test_a_day_has_a_point_for_each_five_minutes() -> None:
 
     assert len(points) <= DAY_SECONDS // POINT_SECONDS + 2
     assert points[-1].used == 2 * DAY_SECONDS - POINT_SECONDS // 2
-    assert {after.at - before.at for before, after in zip(points, points[1:], strict=False)} == {POINT_SECONDS}
+    assert {after.at - before.at for before, after in pairwise(points)} == {POINT_SECONDS}
 
 
 def test_the_day_has_used_cards_and_waiting_jobs_as_charts_with_words() -> None:
