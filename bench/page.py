@@ -1,8 +1,8 @@
 """What the page costs when something changes: CPU seconds for the look at a cluster that is followed, and bytes sent.
 
-The cluster: 5,000 nodes with eight cards, 20 queues, 8,000 running pods in gangs of eight, and 2,500 gangs of eight that
-wait for more cards than any node has. Ten browsers show the views: queues, cards, all jobs, and the list of jobs with
-filters and orders. What is measured, each the median of some turns:
+The cluster: 5,000 nodes with eight cards, 20 queues, 8,000 running pods in gangs of eight, and 2,500 gangs of eight
+that wait for more cards than any node has. Ten browsers show the views: queues, cards, all jobs, and the list of jobs
+with filters and orders. What is measured, each the median of some turns:
 
   first      everything that was listed is taken in and looked at, and each view is rendered whole
   status     a pod says something else of itself that decides nothing
@@ -134,15 +134,8 @@ def changes(nodes: int) -> dict[str, Changes]:
     def nothing(_: int) -> Sequence[Change]:
         return []
 
-    return {
-        "nothing": nothing,
-        "status": status,
-        "bound": bound,
-        "finished": finished,
-        "gang": gang,
-        "quota": quota,
-        "burst": burst,
-    }
+    found = (nothing, status, bound, finished, gang, quota, burst)
+    return {change.__name__: change for change in found}
 
 
 def main() -> None:
@@ -172,9 +165,8 @@ def main() -> None:
     again = Live(ClusterSnapshot((), CONFIGURATION))
     again.take(everything)
     Browsers(again).show()
-    report.add(
-        change="recounted", cpu_s=watch.cpu(), most_s=watch.cpu(), lists_s=0.0, bytes=sent, whole=browsers.whole()
-    )
+    took = watch.cpu()
+    report.add(change="recounted", cpu_s=took, most_s=took, lists_s=0.0, bytes=sent, whole=browsers.whole())
     report.note(f"{memory_mib():,.0f} MiB resident with both clusters and what they were made of.")
     report.finish()
 
