@@ -87,7 +87,8 @@ def not_reading(served: ServedPage, number: int) -> Iterator[Sequence[object]]:
     with socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SMALL)
         connection.connect((host, int(port)))
-        head = ("GET /events/nodes?open=a100 HTTP/1.1", f"Host: {served.address}", f"Authorization: Bearer team-{number}", "", "")
+        line, token = "GET /events/nodes?open=a100 HTTP/1.1", f"Authorization: Bearer team-{number}"
+        head = (line, f"Host: {served.address}", token, "", "")
         connection.sendall("\r\n".join(head).encode())
         yield (connection,)
 
