@@ -72,7 +72,7 @@ def job_answers(looked: Looked, objects: Objects, job: JobInfo, now: float) -> J
         explanation.since if explanation is not None else holds_since(job),
         explanation,
         start,
-        tuple(sorted(_timeline(job, group, pods), key=lambda entry: entry.at)),
+        tuple(sorted(filter(_is_of_real_time, _timeline(job, group, pods)), key=lambda entry: entry.at)),
         tuple(_pod_states(looked, job, pods)),
         quantities(job.allocated),
         expected_end(job, annotations_of(looked.mirror.cluster, job.queue), now),
@@ -105,6 +105,10 @@ def _pod_of(objects: Objects, task: TaskInfo) -> api.Pod | None:
 
 def _is_real(at: float | None) -> bool:
     return at is not None and at > EARLIEST
+
+
+def _is_of_real_time(entry: TimelineEntry) -> bool:
+    return entry.at > EARLIEST
 
 
 # --- pods -----------------------------------------------------------------------------------------------------------
