@@ -182,7 +182,64 @@ def test_what_if_starts_what_waits(page: Page) -> None:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("path", ["/queues", "/cards", "/jobs", "/job/vision/segmenter", "/search?text=a", "/what-if"])
+def test_a_link_to_a_question_shows_it_again_with_its_result(page: Page) -> None:
+    page.goto("/what-if")
+    page.locator('input[name="nodes:a100-1"]').fill("2")
+    page.wait_for_url("**/what-if?nodes%3Aa100-1=2", timeout=120_000)
+
+    page.reload()
+
+    expect(page.locator("label", has_text="a100-1").locator("output")).to_have_text("2")
+    expect(page.locator("#result")).to_contain_text("Start earlier", timeout=120_000)
+    assert "secret" not in page.url
+
+
+@pytest.mark.process
+def test_each_figure_of_the_overview_links_to_the_list_that_it_counts(page: Page) -> None:
+    page.goto("/overview")
+    used = page.locator("#panel-cards tbody tr", has_text="Tesla-T4").locator("a", has_text="3")
+    reason = page.locator("#panel-waiting a", has_text="3").first
+    address, jobs = str(reason.get_attribute("href")), int(reason.inner_text())
+
+    used.click()
+    expect(page.locator("tbody tr")).to_have_count(1)
+    expect(page.locator("tbody tr")).to_contain_text("3 of 4")
+
+    page.goto(address)
+    expect(page.locator("tbody tr")).to_have_count(jobs)
+
+
+@pytest.mark.process
+def test_the_page_fits_a_phone(browser: Browser, address: str, link: str) -> None:
+    page = browser.new_page(base_url=address, viewport={"width": 390, "height": 800})
+    page.goto(link)
+    for path in ("/overview", "/what-if", "/queues", "/queue/vision", "/nodes", "/node/a100-1"):
+        page.goto(path)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
+    page.close()
+
+
+@pytest.mark.process
+def test_a_lost_connection_is_told_with_what_to_do(browser: Browser, tmp_path: Path) -> None:
+    log = tmp_path / "ui.log"
+    page = browser.new_page()
+    with serving("-f", EXAMPLES / "10-nodes.yaml", log=log):
+        page.goto(link_in(log))
+        expect(page.locator("#state")).to_contain_text("Not followed")
+
+    expect(page.locator("#trouble")).to_contain_text("open the link that it prints")
+    expect(page.locator("#state")).to_contain_text("Not live")
+    page.close()
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/overview", "/queues", "/queue/vision", "/cards", "/nodes", "/nodes?colour=job&holder=detector"),
+        *("/node/a100-1", "/jobs", "/job/vision/segmenter", "/search?text=a", "/what-if"),
+    ],
+)
 def test_everybody_can_use_it(page: Page, path: str) -> None:
     page.goto(path)
 
@@ -214,7 +271,10 @@ def status(url: str, **headers: str) -> int:
 @pytest.mark.process
 def test_who_does_not_have_the_link_sees_nothing(address: str, link: str) -> None:
     own = headers_of(link)
-    for path in ("/", "/queues", "/cards", "/jobs", "/what-if", "/job/a/b", "/search", "/events/queues", "/nothing"):
+    for path in (
+        *("/", "/overview", "/state", "/queues", "/queue/vision", "/cards", "/nodes", "/node/a100-1", "/jobs"),
+        *("/what-if", "/job/a/b", "/search", "/events/queues", "/events/nodes", "/events/overview", "/nothing"),
+    ):
         assert status(address + path) == 403, path
         assert status(address + path, Authorization="Bearer guessed") == 403, path
     assert status(f"{address}/?secret=guessed") == 403

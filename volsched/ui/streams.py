@@ -141,10 +141,9 @@ class Streams:
 
 
 async def _send(answer: web.StreamResponse, events: Sequence[Event], number: int) -> None:
-    for event in events:
-        text = _text(event, number)
-        for start in range(0, len(text), CHUNK):
-            await _write(answer, text[start : start + CHUNK].encode())
+    text = "".join(_text(event, number) for event in events)
+    for start in range(0, len(text), CHUNK):
+        await _write(answer, text[start : start + CHUNK].encode())
 
 
 async def _write(answer: web.StreamResponse, data: bytes) -> None:
