@@ -9,6 +9,8 @@ CACHE := $(or $(VOLSCHED_CACHE),$(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME)/volsche
 # A value makes a failed test fail the run although a second try might pass.
 STRICT ?=
 SUITE = $(BIN)/python -m tests.suite $(if $(STRICT),--strict)
+# The pages of which to take pictures; empty: all.
+PICTURES ?=
 # The module of test-of.
 F ?=
 # Where it is set, every process that a test starts compiles volsched anew.
@@ -38,7 +40,7 @@ LOCK := pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-find
 
 .PHONY: help demo test coverage durations coverage-map test-of test-tools judges plans thorough everything unit compiled \
 	test-plugin known-plugin check lint types contracts cluster-up cluster-down conformance image archive sbom release real-node real-node-up \
-	real-node-shell real-node-down monitoring chart krew vendor pictures schemas lock clean
+	real-node-shell real-node-down monitoring chart krew vendor pictures current-pictures schemas lock clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -107,7 +109,7 @@ test-plugin: known-plugin $(VENV)/dev.stamp ## the tests of a plugin and those o
 		$(OF_ALL_PLUGINS) $(PYTEST_ARGS)
 	$(BIN)/python -m pytest -n 2 tests/properties/test_table.py -k "any or $(subst _,-,$(P_NAME))" $(PYTEST_ARGS)
 
-check: lint types contracts ## lint, types and import contracts
+check: lint types contracts current-pictures ## lint, types, import contracts, and whether the pictures are current
 
 lint: $(VENV)/dev.stamp ## ruff, and hadolint for the Dockerfile
 	$(BIN)/ruff check .
@@ -171,8 +173,11 @@ krew: $(VENV)/dev.stamp ## kubectl's plugin for krew in dist/: the archive, and 
 vendor: $(VENV)/dev.stamp ## fetch what the page has of others from npm, at fixed versions
 	$(BIN)/python -m release.vendor
 
-pictures: $(VENV)/dev.stamp ## make the pictures of docs/pictures anew, by the tests of the page
-	VOLSCHED_PICTURES=yes $(BIN)/python -m pytest tests/ui
+pictures: $(VENV)/dev.stamp ## take the pictures of the page: a few in docs/pictures, all in docs/pictures/all
+	$(BIN)/python -m release.pictures $(PICTURES)
+
+current-pictures: $(VENV)/dev.stamp ## whether docs/pictures show the present page
+	$(BIN)/python -m release.pictures --check
 
 schemas: $(VENV)/dev.stamp ## write which fields objects have, as a real kube-apiserver says
 	$(BIN)/python -m tools.schemas

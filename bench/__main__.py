@@ -15,6 +15,8 @@ NAMES = {
     "latency": "from a pod's creation to its binding, on a real control plane",
     "controllers": "from a pod's creation to its PodGroup, for a burst of pods on a real control plane",
     "page": "what the page costs when something changes: CPU seconds, and bytes sent to browsers",
+    "page_browser": "how fast the node map is in a real Chromium: first view, filter, longest task while pods move",
+    "page_crowd": "what ten browsers of ten readers cost: the part of a core, and memory of those that do not read",
     "page_live": "how soon a browser hears of a change: a page of 5,000 nodes and 20,000 pods on a real control plane",
     "explain": "how long volsched explain takes on a real control plane, with and without what would help",
     "dra": "pods with a ResourceClaim each, on a real control plane",

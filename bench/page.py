@@ -1,7 +1,8 @@
 """What the page costs when something changes: CPU seconds for the look at a cluster that is followed, and bytes sent.
 
-The cluster: 5,000 nodes with eight cards, 20 queues, 16,000 running pods in gangs of eight, and 500 gangs of eight that
-wait for more cards than any node has. Three browsers show the views. What is measured, each the median of some turns:
+The cluster: 5,000 nodes with eight cards, 20 queues, 8,000 running pods in gangs of eight, and 2,500 gangs of eight
+that wait for more cards than any node has. Ten browsers show the views: queues, cards, all jobs, and the list of jobs
+with filters and orders. What is measured, each the median of some turns:
 
   first      everything that was listed is taken in and looked at, and each view is rendered whole
   status     a pod says something else of itself that decides nothing
@@ -10,15 +11,17 @@ wait for more cards than any node has. Three browsers show the views. What is me
   gang       a gang of eight that nobody can place has come
   quota      the quota of a queue became another one
   burst      50 pods are gone, and as many are bound
+  nothing    nothing has happened
   recounted  the same as bound, for a picture that is made anew from all objects (as the page did at first)
 
-``bytes`` is what is sent to the three browsers together, ``whole`` what their tables are.
+``bytes`` is what is sent to all browsers together, ``whole`` what their tables are; ``lists_s`` is the part of the CPU
+that filters, orders and renders the lists of jobs.
 """
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any, Final
 
@@ -28,6 +31,7 @@ from volsched.diagnose.cluster_snapshot import ClusterSnapshot
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION
 from volsched.model.changes import Change, Deleted
 from volsched.ui.access import WHOLE
+from volsched.ui.jobs_page import JobQuery, JobsView
 from volsched.ui.pages import VIEWS, Pages, View
 from volsched.ui.picture import Live
 from volsched.ui.redaction import seen_by
@@ -37,25 +41,39 @@ QUEUES: Final = 20
 NOW: Final = 2_000_000_000.0
 CONFIGURATION: Final = DEFAULT_CONFIGURATION.replace("- name: predicates", "- name: proportion\n  - name: predicates")
 
+QUERIES: Final[Sequence[Mapping[str, str]]] = (
+    *({}, {"state": "waiting"}, {"state": "running"}, {"state": "ended"}, {"state": "waiting", "sort": "-cards"}),
+    *({"text": "run-00001"}, {"reason": "insufficient", "sort": "job"}, {"queue": "queue-7", "page": "2"}),
+)
+"""What the browsers with lists of jobs ask for."""
+
 Changes = Callable[[int], Sequence[Change]]
 
 
 class Browsers:
-    """Three of them, each with one view of a cluster that is followed."""
+    """Ten of them, each with one view of a cluster that is followed. ``lists_s``: CPU seconds of the lists of jobs."""
 
     def __init__(self, live: Live) -> None:
         self._live = live
-        self._views: list[View] = [Pages().view(name, {}) for name in VIEWS]
+        pages = Pages()
+        self._views: list[View] = [pages.view(name, {}) for name in VIEWS]
+        self._lists = [JobsView(pages, JobQuery.of(query)) for query in QUERIES]
+        self.lists_s = 0.0
 
     def show(self) -> int:
         """Look, and return how many bytes are sent to all."""
         picture = self._live.look(NOW)
         seen = seen_by(WHOLE, picture)
-        return sum(len(html) for view in self._views for _, html in view.show(seen, picture.history))
+        sent = sum(len(html) for view in self._views for _, html in view.show(seen, picture.history))
+        watch = Stopwatch()
+        sent += sum(len(html) for view in self._lists for _, html in view.show(seen, picture.history))
+        self.lists_s = watch.cpu()
+        return sent
 
     def whole(self) -> int:
         """Return how large their tables are."""
-        return sum(len(view.table.everything()[1]) for view in self._views)
+        tables = (*(view.table for view in self._views), *(view.table for view in self._lists))
+        return sum(len(table.everything()[1]) for table in tables)
 
 
 def objects(nodes: int, running: int, waiting: int) -> Iterator[worlds.Json]:
@@ -114,25 +132,33 @@ def changes(nodes: int) -> dict[str, Changes]:
         names = [f"run-{500 + each:05}-{turn % GANG}" for each in range(50)]
         return [*(Deleted("Pod", "default", name, f"pod-{name}") for name in names), *worlds.puts(pods)]
 
-    return {"status": status, "bound": bound, "finished": finished, "gang": gang, "quota": quota, "burst": burst}
+    def nothing(_: int) -> Sequence[Change]:
+        return []
+
+    found = (nothing, status, bound, finished, gang, quota, burst)
+    return {change.__name__: change for change in found}
 
 
 def main() -> None:
     """Run the bench."""
     flags = parser(__doc__)
     flags.add_argument("--nodes", type=int, default=5000, help="how many nodes there are (default: 5000)")
-    flags.add_argument("--running", type=int, default=16_000, help="how many pods run (default: 16000)")
-    flags.add_argument("--waiting", type=int, default=500, help="how many gangs of eight wait (default: 500)")
+    flags.add_argument("--running", type=int, default=8_000, help="how many pods run (default: 8000)")
+    flags.add_argument("--waiting", type=int, default=2500, help="how many gangs of eight wait (default: 2500)")
     flags.add_argument("--turns", type=int, default=9, help="how often each change is made (default: 9)")
     given = flags.parse_args()
-    report = Report("page", "CPU seconds of the page for a change, and bytes sent to three browsers")
+    report = Report("page", "CPU seconds of the page for a change, and bytes sent to ten browsers")
     everything = list(worlds.puts(objects(given.nodes, given.running, given.waiting)))
     live = Live(ClusterSnapshot((), CONFIGURATION))
     browsers = Browsers(live)
     watch = Stopwatch()
     live.take(everything)
     sent = browsers.show()
-    report.add(change="first", cpu_s=watch.cpu(), most_s=watch.cpu(), bytes=sent, whole=browsers.whole())
+    report.add(
+        change="first", cpu_s=watch.cpu(), most_s=watch.cpu(), lists_s=browsers.lists_s, bytes=sent,
+        whole=browsers.whole(),
+    )  # fmt: skip
+    report.note(f"{memory_mib():,.0f} MiB resident after the first look.")
     with garbage_as_in_run():
         for name, made in changes(given.nodes).items():
             report.add(**_measured(name, live, browsers, made, given.turns))
@@ -140,13 +166,14 @@ def main() -> None:
     again = Live(ClusterSnapshot((), CONFIGURATION))
     again.take(everything)
     Browsers(again).show()
-    report.add(change="recounted", cpu_s=watch.cpu(), most_s=watch.cpu(), bytes=sent, whole=browsers.whole())
+    took = watch.cpu()
+    report.add(change="recounted", cpu_s=took, most_s=took, lists_s=0.0, bytes=sent, whole=browsers.whole())
     report.note(f"{memory_mib():,.0f} MiB resident with both clusters and what they were made of.")
     report.finish()
 
 
 def _measured(name: str, live: Live, browsers: Browsers, made: Changes, turns: int) -> dict[str, Any]:
-    took, sent = [], []
+    took, lists, sent = [], [], []
     for turn in range(turns):
         found = made(turn)
         gc.collect(0)
@@ -154,10 +181,12 @@ def _measured(name: str, live: Live, browsers: Browsers, made: Changes, turns: i
         live.take(found)
         sent.append(browsers.show())
         took.append(watch.cpu())
+        lists.append(browsers.lists_s)
     return {
         "change": name,
         "cpu_s": median(took),
         "most_s": max(took),
+        "lists_s": median(lists),
         "bytes": int(median(sent)),
         "whole": browsers.whole(),
     }

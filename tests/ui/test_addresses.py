@@ -54,6 +54,7 @@ QUERIES = (
     ),
     *("/search?text={}", "/waiting?queue={}&page={}"),
     *("/what-if?queue={}", "/what-if/quotas?queue={}", "/what-if/result?nodes:{}=1", "/what-if/result?nodes:n={}"),
+    *("/what-if?queue=default&quota:capability:cpu={}&nodes:{}=1", "/overview?seen={}", "/state?seen={}"),
     *("/what-if/result?queue=default&quota:capability:cpu={}", "/what-if/result?queue={}&quota:{}=1"),
 )
 

@@ -27,7 +27,7 @@ def base() -> list[api.ApiObject]:
 
 
 def lists(picture: Picture) -> tuple[object, ...]:
-    return picture.queues, picture.cards, picture.waiting
+    return picture.queues, picture.cards, picture.waiting, picture.overview.bars, picture.overview.reasons
 
 
 def job(key: str, gpus: int, on: str = "", in_queue: str = "default") -> list[api.ApiObject]:

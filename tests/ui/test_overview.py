@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import pairwise
 
 import msgspec
 import pytest
@@ -16,6 +17,7 @@ from volsched.diagnose.reasons import frequent_reasons, reasons_in
 from volsched.framework.quota_report import STRANDED_CARDS, QuotaRow, QuotaTable
 from volsched.mirror.quarantine import QuarantinedObject
 from volsched.model import api
+from volsched.model.held_nodes import RESERVED, stamp
 from volsched.ui.access import WHOLE, Visibility
 from volsched.ui.history import DAY_SECONDS, POINT_SECONDS, Day
 from volsched.ui.overview_page import OverviewView, segments_of, shares_of
@@ -247,7 +249,7 @@ def test_an_evicted_job_is_counted_as_evicted_only() -> None:
     victim = running("team/a")
     live = followed(group("team/a"), victim)
     assert isinstance(victim, api.Pod)
-    condition = api.PodCondition(type="DisruptionTarget", status="True", reason="PreemptionByScheduler")
+    condition = api.Condition(type="DisruptionTarget", status="True", reason="PreemptionByScheduler")
     live.take(puts(msgspec.structs.replace(victim, status=api.PodStatus(phase="Running", conditions=(condition,)))))
     live.take([gone(victim)])
 
@@ -276,17 +278,17 @@ def test_a_day_has_a_point_for_each_five_minutes() -> None:
 
     assert len(points) <= DAY_SECONDS // POINT_SECONDS + 2
     assert points[-1].used == 2 * DAY_SECONDS - POINT_SECONDS // 2
-    assert {after.at - before.at for before, after in zip(points, points[1:], strict=False)} == {POINT_SECONDS}
+    assert {after.at - before.at for before, after in pairwise(points)} == {POINT_SECONDS}
 
 
 def test_the_day_has_used_cards_and_waiting_jobs_as_charts_with_words() -> None:
     live = followed(*job("team/a", 9), group("team/r"), running("team/r"))
-    live.take([gone(running("team/r"))])
+    live.take([gone(running("team/r")), gone(group("team/r"))])
     text = panels(live.look(NOW + 600))["history"]
 
     assert text.count("data-points") == 2
-    assert "0 now, 1 10 min ago; from 0 to 1" in text
-    assert "1 now, 1 10 min ago" in text
+    assert "0 now, 1 3 min ago; from 0 to 1" in text
+    assert "1 now, 1 3 min ago; from 1 to 1" in text
 
 
 # --- what others may not see ----------------------------------------------------------------------------------------
@@ -360,3 +362,22 @@ def test_only_panels_that_differ_are_sent() -> None:
 
     assert name == "panels"
     assert re.findall('id="panel-([a-z]+)"', html) == ["figures", "waiting"]
+
+
+def test_a_reservation_is_shown_with_its_start_and_its_nodes_are_promised() -> None:
+    message = f"promised at {stamp(NOW - 60)}: starts by {stamp(NOW + 7200)} on nodes n1"
+    condition = {"type": RESERVED, "status": "True", "reason": RESERVED, "message": message}
+    version = "scheduling.volcano.sh/v1beta1"
+    status = {"phase": "Pending", "conditions": [condition]}
+    large = made("PodGroup", "large", "team", version, spec={"minMember": 1, "queue": "default"}, status=status)
+    runs = msgspec.structs.replace(pod("team/runs", 3, "n1"))
+    runs.metadata.annotations["volsched.io/expected-duration"] = "2h"
+    picture = picture_of(known_of([node("n1"), group("team/runs"), runs, large, pod("team/large", 8)], FRAGMENTATION))
+
+    [bar] = picture.overview.bars
+    text = panels(picture)["promises"]
+
+    assert states(bar) == (3, 5, 0, 0, 0, 8)
+    assert 'href="/job/team/large"' in text
+    assert "2033-05-18 05:33:20Z" in text
+    assert "in 2 h" in text

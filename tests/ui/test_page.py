@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import html
 import json
-import os
 import shutil
 import ssl
 import subprocess
 import sys
-import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -22,7 +19,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from tests.manifests.rendering import MANIFESTS, ROOT
+from tests.manifests.rendering import MANIFESTS
 from tests.ui.links import headers_of, link_in
 from tools import chromium
 from tools.controlplane.plane import free_port
@@ -30,8 +27,6 @@ from tools.playground import Playground
 
 pytestmark = pytest.mark.process
 
-PICTURES = ROOT / "docs/pictures" if os.environ.get("VOLSCHED_PICTURES") else Path(tempfile.mkdtemp(prefix="pictures-"))
-"""Those of the pages are made anew by `make pictures` alone, so that a test run leaves the checkout as it is."""
 DIGITS = """
 apiVersion: scheduling.volcano.sh/v1beta1
 kind: PodGroup
@@ -154,11 +149,9 @@ def test_job_that_waits_is_explained_and_starts_when_its_quota_is_edited(playgro
     page.goto("/jobs?state=waiting&namespace=vision")
     row = page.locator("tbody tr", has_text="PodGroup/digits")
     expect(row).to_contain_text("nvidia.com/gpu: requested 1, used 8, limit 8")
-    page.screenshot(path=PICTURES / "waiting.png")
-    row.locator("a").click()
+    row.locator("th a").click()
     expect(page.locator("#suggestions")).to_contain_text("Each change was tried alone", timeout=60_000)
     expect(page.locator("#suggestions pre").first).to_contain_text("kubectl")
-    page.screenshot(path=PICTURES / "job.png")
 
     page.goto("/jobs?state=waiting&namespace=vision")
     expect(row).to_have_count(1)
@@ -187,34 +180,28 @@ def test_hostile_names_are_text(playground: Playground, page: Page) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("path", ["/queues", "/cards", "/jobs", "/job/vision/segmenter", "/what-if"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/overview", "/queues", "/queue/vision", "/cards", "/nodes", "/node/a100-1"),
+        *("/jobs", "/job/vision/segmenter", "/what-if"),
+    ],
+)
 def test_everybody_can_use_it(page: Page, path: str, scheme: str) -> None:
     page.emulate_media(color_scheme=scheme)
     page.goto(path)
-    if scheme == "light" and path == "/cards":
-        page.screenshot(path=PICTURES / f"{path.strip('/')}.png")
 
     found = Axe().run(page).response["violations"]
 
     assert [each["id"] for each in found if each["impact"] in ("serious", "critical")] == []
 
 
-def test_terminal_has_its_picture(page: Page) -> None:
-    """What `volsched explain` says of a gang of the examples, as a terminal shows it."""
-    words = ["explain", "podgroup", "segmenter", "-n", "vision", "-f", "manifests/examples", "--help-seconds", "5"]
-    done = subprocess.run(
-        [sys.executable, "-m", "volsched", *words], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 3, done.stderr
-    style = "background:#12161b;color:#e6eaef;font:15px monospace;padding:1.2rem;margin:0;white-space:pre-wrap"
-    page.goto("about:blank")
-    page.set_content(f'<pre style="{style}">$ volsched {" ".join(words[:-2])}\n{html.escape(done.stdout)}</pre>')
-    page.screenshot(path=PICTURES / "terminal.png", full_page=True)
-
-
 def test_page_fits_a_phone(page: Page) -> None:
     page.set_viewport_size({"width": 390, "height": 800})
-    for path in ("/queues", "/cards", "/jobs", "/job/vision/segmenter", "/what-if"):
+    for path in (
+        *("/overview", "/queues", "/queue/vision", "/cards", "/nodes", "/node/a100-1"),
+        *("/jobs", "/job/vision/segmenter", "/what-if"),
+    ):
         page.goto(path)
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
 
@@ -232,7 +219,6 @@ def test_what_if_shows_differences(page: Page) -> None:
     slider.focus()
     page.keyboard.press("Home")
     expect(page.locator("#result h2")).to_contain_text("nvidia.com/gpu of queue vision: 0")
-    page.screenshot(path=PICTURES / "what-if.png")
 
 
 def test_keyboard_is_enough(page: Page) -> None:
@@ -254,7 +240,6 @@ def test_use_over_time_has_a_chart_and_words(playground: Playground, page: Page)
     row = page.locator("tbody tr", has_text="vision").first
     expect(row.locator("canvas")).to_have_count(1)
     expect(row.locator("figcaption")).to_contain_text("now")
-    page.screenshot(path=PICTURES / "queues.png")
 
 
 def test_only_what_differs_is_sent(playground: Playground, page: Page) -> None:
@@ -346,7 +331,7 @@ def test_in_a_cluster_the_api_server_says_who_may_see_what(playground: Playgroun
     with serving(playground, str(kubeconfig), "--auth") as address:
         assert (status(address), status(address, tokens["stranger"])) == (401, 403)
         assert "PodGroup/segmenter" in text_of(address, tokens["reader"], "/jobs")
-        for path in (*VIEWS_AND_MORE, "/events/jobs?namespace=vision", "/events/cards", "/events/queues"):
+        for path in (*VIEWS_AND_MORE, *STREAMS):
             shown = text_of(address, tokens["teammate"], path)
             assert not [name for name in OF_VISION if name in shown], path
         assert "language" in text_of(address, tokens["teammate"], "/jobs")
@@ -354,8 +339,14 @@ def test_in_a_cluster_the_api_server_says_who_may_see_what(playground: Playgroun
             assert status(address, tokens["teammate"], path) in (403, 404), path
 
 
-VIEWS_AND_MORE = ("/queues", "/cards", "/jobs", "/jobs?reason=vision", "/search?text=e", "/what-if", "/what-if/quotas")
+STREAMS = (*("/events/jobs?namespace=vision", "/events/overview", "/events/cards", "/events/queues", "/events/nodes"),)
+VIEWS_AND_MORE = (
+    *("/overview", "/queues", "/cards", "/cards?state=used", "/nodes", "/nodes?colour=job"),
+    *("/jobs", "/jobs?reason=vision", "/search?text=e", "/state"),
+    *("/what-if", "/what-if/quotas", "/what-if?nodes:t4-1=1"),
+)
 FORBIDDEN = (
+    *("/queue/vision", "/events/queue/vision", "/node/a100-1", "/events/node/a100-1"),
     "/job/vision/segmenter",
     "/job/vision/segmenter/suggestions",
     "/events/job/vision/segmenter",

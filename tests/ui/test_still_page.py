@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.server
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -112,9 +113,53 @@ def test_a_job_that_waits_is_explained_with_what_would_help(page: Page) -> None:
     row = page.locator("tbody tr", has_text="PodGroup/segmenter")
     expect(row).to_contain_text("node(s) didn't match Pod's node affinity/selector")
 
-    row.locator("a").click()
+    row.locator("th a").click()
 
     expect(page.locator("#suggestions")).to_contain_text("Add 2 nodes like a100-1", timeout=120_000)
+
+
+@pytest.mark.process
+def test_jobs_are_filtered_while_one_types_and_the_address_says_so(page: Page) -> None:
+    page.goto("/jobs")
+    rows = page.locator("#rows tr")
+    expect(rows).to_have_count(14)
+
+    field = page.get_by_role("searchbox", name="Text")
+    field.press_sequentially("segm")
+
+    expect(rows).to_have_count(1)
+    expect(page).to_have_url(re.compile(r"/jobs\?text=segm$"))
+    expect(field).to_be_focused()
+    page.get_by_role("link", name="Running").click()
+    expect(page.locator("#said")).to_contain_text("No job matches these filters.")
+    expect(page).to_have_url(re.compile(r"/jobs\?state=running&text=segm$"))
+    page.go_back()
+    expect(rows).to_have_count(1)
+    expect(field).to_have_value("segm")
+    page.reload()
+    expect(rows).to_have_count(1)
+
+
+@pytest.mark.process
+def test_a_column_orders_all_jobs(page: Page) -> None:
+    page.goto("/jobs?state=running")
+
+    page.get_by_role("link", name="Requests").click()
+    expect(page.locator("#rows tr").first).to_contain_text("notebook")
+    page.get_by_role("link", name="Requests").click()
+
+    expect(page.locator("#rows tr").first).not_to_contain_text("notebook")
+    expect(page).to_have_url(re.compile(r"sort=-cards$"))
+    expect(page.locator("th[aria-sort]")).to_have_attribute("aria-sort", "descending")
+
+
+@pytest.mark.process
+def test_the_search_of_the_header_opens_what_has_this_name(page: Page) -> None:
+    page.goto("/jobs")
+    page.get_by_role("searchbox", name="Search jobs").fill("segmenter-1")
+    page.keyboard.press("Enter")
+
+    expect(page).to_have_url(re.compile(r"/job/vision/segmenter$"))
 
 
 @pytest.mark.process
@@ -137,7 +182,64 @@ def test_what_if_starts_what_waits(page: Page) -> None:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("path", ["/queues", "/cards", "/jobs", "/job/vision/segmenter", "/search?text=a", "/what-if"])
+def test_a_link_to_a_question_shows_it_again_with_its_result(page: Page) -> None:
+    page.goto("/what-if")
+    page.locator('input[name="nodes:a100-1"]').fill("2")
+    page.wait_for_url("**/what-if?nodes%3Aa100-1=2", timeout=120_000)
+
+    page.reload()
+
+    expect(page.locator("label", has_text="a100-1").locator("output")).to_have_text("2")
+    expect(page.locator("#result")).to_contain_text("Start earlier", timeout=120_000)
+    assert "secret" not in page.url
+
+
+@pytest.mark.process
+def test_each_figure_of_the_overview_links_to_the_list_that_it_counts(page: Page) -> None:
+    page.goto("/overview")
+    used = page.locator("#panel-cards tbody tr", has_text="Tesla-T4").locator("a", has_text="3")
+    reason = page.locator("#panel-waiting a", has_text="3").first
+    address, jobs = str(reason.get_attribute("href")), int(reason.inner_text())
+
+    used.click()
+    expect(page.locator("tbody tr")).to_have_count(1)
+    expect(page.locator("tbody tr")).to_contain_text("3 of 4")
+
+    page.goto(address)
+    expect(page.locator("tbody tr")).to_have_count(jobs)
+
+
+@pytest.mark.process
+def test_the_page_fits_a_phone(browser: Browser, address: str, link: str) -> None:
+    page = browser.new_page(base_url=address, viewport={"width": 390, "height": 800})
+    page.goto(link)
+    for path in ("/overview", "/what-if", "/queues", "/queue/vision", "/nodes", "/node/a100-1"):
+        page.goto(path)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
+    page.close()
+
+
+@pytest.mark.process
+def test_a_lost_connection_is_told_with_what_to_do(browser: Browser, tmp_path: Path) -> None:
+    log = tmp_path / "ui.log"
+    page = browser.new_page()
+    with serving("-f", EXAMPLES / "10-nodes.yaml", log=log):
+        page.goto(link_in(log))
+        expect(page.locator("#state")).to_contain_text("Not followed")
+
+    expect(page.locator("#trouble")).to_contain_text("open the link that it prints")
+    expect(page.locator("#state")).to_contain_text("Not live")
+    page.close()
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/overview", "/queues", "/queue/vision", "/cards", "/nodes", "/nodes?colour=job&holder=detector"),
+        *("/node/a100-1", "/jobs", "/job/vision/segmenter", "/search?text=a", "/what-if"),
+    ],
+)
 def test_everybody_can_use_it(page: Page, path: str) -> None:
     page.goto(path)
 
@@ -169,7 +271,10 @@ def status(url: str, **headers: str) -> int:
 @pytest.mark.process
 def test_who_does_not_have_the_link_sees_nothing(address: str, link: str) -> None:
     own = headers_of(link)
-    for path in ("/", "/queues", "/cards", "/jobs", "/what-if", "/job/a/b", "/search", "/events/queues", "/nothing"):
+    for path in (
+        *("/", "/overview", "/state", "/queues", "/queue/vision", "/cards", "/nodes", "/node/a100-1", "/jobs"),
+        *("/what-if", "/job/a/b", "/search", "/events/queues", "/events/nodes", "/events/overview", "/nothing"),
+    ):
         assert status(address + path) == 403, path
         assert status(address + path, Authorization="Bearer guessed") == 403, path
     assert status(f"{address}/?secret=guessed") == 403

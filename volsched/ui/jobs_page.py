@@ -14,7 +14,7 @@ from aiohttp import web
 
 from volsched.diagnose.workload_names import distinguished
 from volsched.ui.context import PageContext
-from volsched.ui.job_lines import STATES, WAITING, BlockKey, JobLine
+from volsched.ui.job_lines import STATES, WAITING, BlockKey, Blocks, JobLine
 from volsched.ui.live_views import LiveViews
 from volsched.ui.pages import PAGE, HistoryOf, Pages, row_id
 from volsched.ui.redaction import VisibleJobs, VisiblePicture
@@ -109,11 +109,15 @@ class JobsView:
         self._key, self._is_reverse = _order(query.order)
         self._blocks: dict[BlockKey, _Block] = {}
         self._namespaces: frozenset[str] | None = None
+        self._shown: Blocks | None = None
         self._caption = ""
 
     def show(self, seen: VisiblePicture, history: HistoryOf) -> list[Event]:
         """Show something else. The events that do so where it was shown before."""
         jobs = seen.jobs
+        if jobs.blocks is self._shown and jobs.scope.namespaces == self._namespaces:
+            return []
+        self._shown = jobs.blocks
         self._follow(jobs)
         counts = Counter[str]()
         for key, block in self._blocks.items():

@@ -6,6 +6,7 @@ Names that the reader may not see are left out before filters are applied. Only 
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from bisect import bisect_left
 from collections import Counter
@@ -67,7 +68,7 @@ class CardHolder(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Cells in a row with the same holders. ``mark`` is None for free cells."""
+    """Cells in a row with the same holders. ``mark`` is None for free cells, and ``state`` is theirs."""
 
     count: int
     label: str
@@ -75,6 +76,7 @@ class Run:
     mark: Mark | None
     is_dim: bool
     is_own: bool = False
+    state: str = ""
 
 
 class Tile(NamedTuple):
@@ -267,7 +269,7 @@ def _runs(
     for who, group in groupby(cards.cells, holders):
         cells = list(group)
         if not who:
-            yield Run(len(cells), f"{_places(cards, cells)}: free", "", None, is_dim=any(wanted))
+            yield from _free_runs(cards, cells, is_dim=any(wanted))
             continue
         mark, name = colours.of(who[0])
         legend[(*name, mark)] += len(cells)
@@ -276,6 +278,21 @@ def _runs(
         label = f"{_places(cards, cells)}: {'; '.join(each.sentence for each in who)}"
         drawn = mark if len(who) == 1 else mark._replace(letter="+")
         yield Run(len(cells), label, who[0].job, drawn, is_dim, is_own=bool(who[0].namespace))
+
+
+def _free_runs(cards: NodeCards, cells: Sequence[Cell], *, is_dim: bool) -> Iterator[Run]:
+    """Yield the runs of free cells: those that are promised or stranded come first."""
+    rest = list(cells)
+    for state, amount, words in (
+        ("promised", cards.promised, "kept for a job that waits"),
+        ("stranded", cards.stranded, "stranded, as no pod can use it now"),
+    ):
+        found, rest = rest[: math.ceil(amount)], rest[math.ceil(amount) :]
+        if found:
+            yield Run(len(found), f"{_places(cards, found)}: {words}", "", None, is_dim, state=state)
+    if rest:
+        words = "free, but the node gets no pods" if cards.unavailable else "free"
+        yield Run(len(rest), f"{_places(cards, rest)}: {words}", "", None, is_dim)
 
 
 def _places(cards: NodeCards, cells: Sequence[Cell]) -> str:

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
+import structlog
+
 from volsched import registry
 from volsched.diagnose.card_states import FreeCards, nominated_amounts
 from volsched.diagnose.queries import usage_of
 from volsched.framework.accounts.admissions import Admissions
 from volsched.framework.boundary import Bounds
-from volsched.framework.config.configuration import PluginOption
-from volsched.framework.plugin import Plugin
+from volsched.framework.plugin import Action
 from volsched.framework.quota_report import IS_PROMISED, IS_STRANDED, QuotaTable, Usage
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import SessionClose
@@ -32,6 +33,8 @@ from volsched.run.loop import SystemClock
 from volsched.scheduler import Profile, Scheduler
 from volsched.simulation.manifests import identity_of
 
+_log = structlog.get_logger(__name__)
+
 SESSION_BUDGET_SECONDS: Final = 5.0
 """CPU that a session may take, as the scheduler's own."""
 
@@ -43,8 +46,8 @@ _NODE: Final = "node"
 """The first column of tables about single nodes: too long for an overview."""
 
 
-class _CollectingPlugin:
-    """A plugin that decides nothing: it is called when all others have their accounts, and at the end."""
+class _CollectingAction:
+    """The last action, which does nothing: it is called once all others have registered, and at the end."""
 
     name = "page"
 
@@ -56,6 +59,9 @@ class _CollectingPlugin:
         session = registrar.session
         self._opened(session)
         registrar.register(SessionClose(lambda: self._closing(session)))
+
+    def execute(self, session: Session) -> None:
+        """Do nothing."""
 
 
 class ReadOnlyScheduler:
@@ -79,7 +85,7 @@ class ReadOnlyScheduler:
         self.dirty: dict[str, JobInfo] = {}
         self._reported: tuple[JobInfo, ...] = ()
         self._plan = StepRecorder()
-        self._witness: Plugin = _CollectingPlugin(self._opened, self._closing)
+        self._witness: Action = _CollectingAction(self._opened, self._closing)
         bounds = Bounds(SESSION_BUDGET_SECONDS, contains_faults=True, admissions=Admissions(float("inf")))
         self._scheduler = Scheduler(self.mirror, self._witnessed(profile), self._plan, SystemClock(), bounds=bounds)
 
@@ -91,8 +97,7 @@ class ReadOnlyScheduler:
         self._scheduler.reconfigure(self._witnessed(profile))
 
     def _witnessed(self, profile: Profile) -> Profile:
-        tiers = (*profile.plugins, ((PluginOption(self._witness.name), self._witness),))
-        return Profile(profile.configuration, profile.actions, tiers)
+        return Profile(profile.configuration, (*profile.actions, self._witness), profile.plugins)
 
     def take(self, changes: Sequence[Change]) -> None:
         """Take changes in, in order."""
@@ -132,12 +137,17 @@ class ReadOnlyScheduler:
     def _tables(self, session: Session) -> Iterator[QuotaTable]:
         """Yield the tables of plugins that have rows, without those about single nodes."""
         for place, table in enumerate(session.reported(lambda report: report.table)):
-            if place not in self._about_nodes:
+            if place in self._about_nodes:
+                continue
+            try:
                 found = table()
-                if found.about[0] == _NODE:
-                    self._about_nodes.add(place)
-                elif found.rows:
-                    yield found
+            except Exception:
+                _log.exception("the table of a plugin is not shown: it could not be made")
+                continue
+            if found.about[0] == _NODE:
+                self._about_nodes.add(place)
+            elif found.rows:
+                yield found
 
     def _closing(self, session: Session) -> None:
         """Note the jobs of this session's report. Held tasks are still in place."""
