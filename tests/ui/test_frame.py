@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
@@ -12,6 +13,7 @@ from click.testing import CliRunner
 from tests.manifests.rendering import MANIFESTS
 from tests.ui.worlds import group, known_of, node, pod, read
 from volsched.cli import volsched
+from volsched.diagnose import snapshot
 from volsched.ui.pages import NAVIGATION, name, until
 from volsched.ui.server import Ui
 from volsched.ui.source import LISTING, LIVE, LOST, SourceState
@@ -202,3 +204,15 @@ def test_a_question_about_an_unknown_queue_is_told_on_the_page(known: StaticClus
         assert status == 404
 
     asked(known, story)
+
+
+def test_a_snapshot_is_as_old_as_when_it_was_taken() -> None:
+    """Copies of the file, and the time at which it is shown, do not matter."""
+    taken = replace(known_of([node("n1"), group("team/a"), pod("team/a", 9)]), taken_at=CREATED + 3 * 86400)
+    cluster = StaticCluster(snapshot.read(snapshot.written(taken), "a.snapshot"), schedules=False)
+
+    async def story(ask: Ask) -> None:
+        assert ">3 d</time>" in (await ask("/waiting"))[1]
+        assert "as of <time" in (await ask("/overview"))[1]
+
+    asked(cluster, story)

@@ -17,6 +17,8 @@ from volsched.simulation.runner import SCHEDULER_NAMES, SimulationSettings, Stag
 class ClusterSnapshot:
     """A cluster at one moment. ``configuration`` is the text of the scheduler's, ``origin`` where it is from.
 
+    ``taken_at`` is when it was read from a cluster, in seconds since the epoch; 0 for manifests.
+
     Running it changes nothing of it: objects are values.
     """
 
@@ -25,6 +27,7 @@ class ClusterSnapshot:
     origin: str = ""
     scheduler_names: tuple[str, ...] = SCHEDULER_NAMES
     default_queue: str = "default"
+    taken_at: float = 0.0
 
     def with_objects(self, objects: Iterable[api.ApiObject]) -> ClusterSnapshot:
         """Return it with objects that replace those of the same kind and name, or join."""

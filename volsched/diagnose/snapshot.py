@@ -59,6 +59,7 @@ class _File(msgspec.Struct, rename="camel"):
     scheduler_names: tuple[str, ...]
     default_queue: str
     objects: list[_Row]
+    taken_at: float = 0.0
 
 
 def is_snapshot(start: bytes) -> bool:
@@ -74,7 +75,7 @@ def written(known: ClusterSnapshot) -> bytes:
         for kind, found in groupby(_slim(known.objects, kept), key=lambda each: type(each).__name__)
     ]
     names = tuple(known.scheduler_names)
-    file = _File(API_VERSION, KIND, known.configuration, known.origin, names, known.default_queue, rows)
+    file = _File(API_VERSION, KIND, known.configuration, known.origin, names, known.default_queue, rows, known.taken_at)
     return gzip.compress(msgspec.json.encode(file), LEVEL, mtime=0)
 
 
@@ -89,7 +90,8 @@ def read(data: bytes, source: str) -> ClusterSnapshot:
         raise SnapshotError(f"{source} is no snapshot: {error}") from error
     _check(objects, source)
     names = file.scheduler_names
-    return ClusterSnapshot(objects, file.configuration, f"{source} ({file.origin})", names, file.default_queue)
+    origin = f"{source} ({file.origin})"
+    return ClusterSnapshot(objects, file.configuration, origin, names, file.default_queue, file.taken_at)
 
 
 def _unpacked(data: bytes, source: str) -> bytes:

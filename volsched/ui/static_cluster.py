@@ -39,7 +39,7 @@ class StaticCluster:
         self._schedules = schedules
         self._live = Live(known)
         self._live.take(_changes(known, on_cycle, schedules=schedules))
-        self._now = now = time.time()
+        self._now = now = known.taken_at or time.time()
         self._live.look(now - GRACE_SECONDS)  # a job that the next session starts is listed after a while
         self._picture = self._live.look(now)
 

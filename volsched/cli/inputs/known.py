@@ -109,7 +109,8 @@ def _read(paths: Sequence[str], flags: Mapping[str, Any]) -> ClusterSnapshot:
     queue = flags["default_queue"] or counts.default_queue or "default"
     text, origin = counts.text or DEFAULT_CONFIGURATION, counts.origin or "the built-in configuration"
     objects = inventory.objects if inventory is not None else _of_cluster(flags)
-    return ClusterSnapshot(tuple(objects), text, origin, names, queue)
+    taken_at = 0.0 if inventory is not None else time.time()
+    return ClusterSnapshot(tuple(objects), text, origin, names, queue, taken_at)
 
 
 def _of_cluster(flags: Mapping[str, Any]) -> list[api.ApiObject]:
