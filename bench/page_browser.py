@@ -67,7 +67,7 @@ def measured(nodes: int, turns: int, seconds: float) -> dict[str, Any]:
     everything = list(worlds.puts(objects(nodes, running, 20)))
     program, environment = chromium.find()
     with ServedPage(everything).running() as served, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, env=environment, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=program, env={**environment}, args=["--no-sandbox"])
         page = browser.new_page(base_url=f"http://{served.address}", viewport={"width": 1440, "height": 900})
         page.goto(served.link)
         views = [viewed(page) for _ in range(turns)]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -30,12 +31,32 @@ HEARTBEAT_SECONDS: Final = 15.0
 PATIENCE_SECONDS: Final = 10.0
 """The time that a browser may take to read a chunk."""
 
+SHARE: Final = 0.125
+"""The part of a core that streams may take together, beside the sessions of the page."""
+
 CHUNK: Final = 1 << 16
 """Characters that are written at once."""
 
 
 Changes = Callable[[Picture], Awaitable[Sequence[Event]]]
 """Returns the events by which a page shows another picture."""
+
+
+class Budget:
+    """The CPU that all streams together may take: ``wait`` until what was spent before is paid off."""
+
+    def __init__(self, share: float) -> None:
+        """``share`` is the largest part of a core."""
+        self._share = share
+        self._free_at = 0.0
+
+    def wait(self, now: float) -> float:
+        """Return the seconds to wait before more may be spent. ``now`` is any clock in seconds."""
+        return max(0.0, self._free_at - now)
+
+    def spend(self, seconds: float, now: float) -> None:
+        """Note CPU seconds that were spent."""
+        self._free_at = max(self._free_at, now) + seconds / self._share
 
 
 class LivePart(Protocol):
@@ -82,6 +103,7 @@ class Streams:
 
     def __init__(self, context: PageContext) -> None:
         self._context = context
+        self._budget = Budget(SHARE)
         self.open_of: Counter[str] = Counter()
 
     async def serve(self, request: web.Request, part: LivePart) -> web.StreamResponse:
@@ -109,7 +131,10 @@ class Streams:
                 await _send(answer, begin, number)
                 while True:
                     number, picture = await self._next(request, answer, number)
-                    await _send(answer, await changes(picture), number)
+                    began = time.thread_time()
+                    events = await changes(picture)
+                    self._budget.spend(time.thread_time() - began, time.monotonic())
+                    await _send(answer, events, number)
             except (web.HTTPException, ConnectionError):
                 pass  # the reader may look no more, and hears why when the browser asks again; or has gone
             except TimeoutError:
@@ -134,7 +159,11 @@ class Streams:
         """Wait for the next picture. A line now and then finds readers that have gone, or lost access."""
         while True:
             try:
-                return await asyncio.wait_for(self._context.source.after(number), HEARTBEAT_SECONDS)
+                found = await asyncio.wait_for(self._context.source.after(number), HEARTBEAT_SECONDS)
+                while seconds := self._budget.wait(time.monotonic()):
+                    await asyncio.sleep(seconds)
+                    found = await self._context.source.picture()
+                return found
             except TimeoutError:
                 await self._context.who(request)
                 await _write(answer, b": still here\n\n")
