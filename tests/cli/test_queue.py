@@ -18,6 +18,7 @@ from tests.plugins.capacity_card.test_validation import TEXTS
 from tests.simulation.clusters import Manifest, group, workload
 from volsched.cli.views import queues as queue_view
 from volsched.model.queues.allowed_namespaces import ALLOWED_NAMESPACES
+from volsched.text_page import plain
 
 WORLD = (
     card_node("a1", "A"),
@@ -281,5 +282,5 @@ def test_whatever_annotations_and_labels_say_is_shown(
 
     said = json.dumps(queue_view.described(found, queue_view.About("", {}), {"vision": []}))
     assert json.loads(said)["queues"]["vision"]["state"] == "Open"
-    assert "QUEUES" in queue_view.list_page(found, "", 100)
-    assert "Name:    vision" in queue_view.page(found, "vision", [], 100)
+    assert "QUEUES" in plain(queue_view.list_page(found, ""), 100)
+    assert "Name:    vision" in plain(queue_view.page(found, "vision", []), 100)

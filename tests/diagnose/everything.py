@@ -13,6 +13,7 @@ from volsched.diagnose.searches import SEARCHES
 from volsched.diagnose.what_if import WhatIf
 from volsched.model.pods.owners import controller_of
 from volsched.simulation.runner import Simulation, Stage
+from volsched.text_page import plain
 
 NOT_LOOKED_AT = "NotConsidered"
 """The reason of a pod at which no action has looked: no cause, unless the configuration has no such action."""
@@ -26,7 +27,7 @@ def answers(known: ClusterSnapshot, cycles: int) -> Iterator[Explanation]:
     run = known.stage(cycles).run()
     for subject in questions(run):
         said = explain(run, subject, nodes=True)
-        assert page(said, 100)
+        assert plain(page(said), 100)
         if said.state == "waits":
             _check_names_cause(run, said)
         yield said

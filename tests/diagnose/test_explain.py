@@ -15,6 +15,7 @@ from volsched.diagnose.records import Advice, Explanation, Help, Holder, Subject
 from volsched.diagnose.redaction import redacted
 from volsched.simulation.documents import documents_in
 from volsched.simulation.manifests import read_inventory
+from volsched.text_page import plain
 
 CONFIGURATION = """
 actions: "enqueue, allocate, backfill"
@@ -183,7 +184,7 @@ def test_a_job_that_is_not_admitted_is_told_for_whom_room_is_kept_as_far_as_its_
 
     assert (said.step, said.plugin) == ("enqueue", plugin)
     assert said.holders == (Holder("other/hog", "team", "cpu", "12", 0, "12", "PodGroup/hog"),)
-    assert "other      PodGroup/hog  team   cpu       12      0     12" in page(said, 100)
+    assert "other      PodGroup/hog  team   cpu       12      0     12" in plain(page(said), 100)
     assert redacted(said).holders == (Holder("another job", "team", "cpu", "", 0, ""),)
 
 
@@ -345,7 +346,7 @@ def test_what_a_gang_lacks_as_a_whole_is_explained() -> None:
     assert said.gang is not None
     assert said.gang.shortage.startswith("at most 4 of 5 could start; pods")
     assert "for want of nvidia.com/gpu" in said.gang.shortage
-    assert "As a whole: at most 4 of 5 could start" in page(said, 200)
+    assert "As a whole: at most 4 of 5 could start" in plain(page(said), 200)
     assert redacted(said).gang == said.gang
 
 

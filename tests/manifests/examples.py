@@ -19,7 +19,11 @@ CONFIGURATION = MANIFESTS / "base/scheduler/configuration.yaml"
 WORKLOADS = sorted((EXAMPLES / "workloads").glob("*.yaml"))
 NATIVE_GANGS = EXAMPLES / "native-gangs/gang.yaml"
 """A whole cluster, too, of which the API server needs feature gates: tests/cluster/test_native_groups.py runs it."""
-SCENES = sorted({*EXAMPLES.glob("*/*.yaml")} - {*WORKLOADS, *EXAMPLES.glob("replay/*.yaml"), NATIVE_GANGS})
+FLEET = EXAMPLES / "fleet"
+"""A cluster in the middle of its work, with pods that run already: tests/simulation/test_fleet.py looks at it."""
+SCENES = sorted(
+    {*EXAMPLES.glob("*/*.yaml")} - {*WORKLOADS, *EXAMPLES.glob("replay/*.yaml"), *FLEET.iterdir(), NATIVE_GANGS}
+)
 """Whole clusters with a configuration of their own, in a folder for each plugin."""
 
 WITH_PODS = {"Deployment", "Job", "Pod"}

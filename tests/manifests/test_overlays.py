@@ -10,7 +10,7 @@ import click
 import pytest
 import yaml
 
-from tests.manifests.examples import EXAMPLES, NATIVE_GANGS, SCENES, WORKLOADS
+from tests.manifests.examples import EXAMPLES, FLEET, NATIVE_GANGS, SCENES, WORKLOADS
 from tests.manifests.rendering import (
     MANIFESTS,
     OVERLAYS,
@@ -296,8 +296,10 @@ def test_every_object_says_whose_it_is() -> None:
 def test_every_example_is_tried_on_a_cluster_or_replayed() -> None:
     """The whole example cluster and the workloads in `test_processes`, those of plugins in `test_scenes`.
 
-    The trace and its policies are replayed in `tests/docs/test_replay.py`.
+    The trace and its policies are replayed in `tests/docs/test_replay.py`, the fleet is simulated in
+    `tests/simulation/test_fleet.py`.
     """
-    tried = {*EXAMPLES.glob("*.yaml"), *WORKLOADS, *SCENES, NATIVE_GANGS, *(EXAMPLES / "replay").iterdir()}
+    others = [*(EXAMPLES / "replay").iterdir(), *FLEET.iterdir()]
+    tried = {*EXAMPLES.glob("*.yaml"), *WORKLOADS, *SCENES, NATIVE_GANGS, *others}
 
     assert {path for path in EXAMPLES.rglob("*") if path.is_file()} == tried

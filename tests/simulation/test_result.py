@@ -26,6 +26,7 @@ from tests.simulation.clusters import (
 )
 from volsched.simulation import table
 from volsched.simulation.result import result_of
+from volsched.text_page import plain
 
 FIELDS = {
     "apiVersion",
@@ -292,7 +293,7 @@ def test_the_claim_that_is_made_for_extended_resources_is_shown() -> None:
 
 def page(*manifests: Manifest, width: int = 100, **settings: Any) -> list[str]:
     run = simulation(*manifests, **settings)
-    return table.render(run, result_of(run), width).splitlines()
+    return plain(table.render(run, result_of(run)), width).splitlines()
 
 
 def test_the_page_says_what_was_placed_what_is_left_and_why_the_rest_waits() -> None:

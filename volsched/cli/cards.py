@@ -11,8 +11,7 @@ from volsched.cli.inputs import in_force
 from volsched.cli.inputs.flags import output_flag
 from volsched.cli.inputs.look import is_of_quotas, keeps_tables, look
 from volsched.cli.inputs.sources import check_source, read_cluster, read_manifests, source_flags
-from volsched.cli.output import print_result, report, width
-from volsched.cli.printing import say, show
+from volsched.cli.output import is_for_people, print_page, print_result, report
 from volsched.cli.views.moves import show_moves
 from volsched.cli.views.quotas import by_name, sections
 from volsched.diagnose.cards import card_names_in
@@ -22,7 +21,7 @@ from volsched.model.cards.amounts import whole
 from volsched.model.cards.inventory import CardInventory, card_inventory_of
 from volsched.model.changes import Put
 from volsched.simulation.manifests import Inventory
-from volsched.simulation.table import section, text_of
+from volsched.text_page import Part, section
 
 
 @click.command()
@@ -82,8 +81,8 @@ def cards(paths: tuple[str, ...], output: str, *, stranded: bool, number: int | 
     tables = _tables(inventory, found, flags)
     if stranded:
         _show_stranded(tables, output)
-    elif output == "table":
-        show(_page(card_inventory, tables))
+    elif is_for_people(output):
+        print_page(_page(card_inventory, tables), output)
     else:
         print_result({**_result(card_inventory), **by_name(tables)}, output)
 
@@ -95,11 +94,11 @@ def _show_stranded(tables: Sequence[QuotaTable], output: str) -> None:
             "which cards are stranded is told by the plugin fragmentation, and no configuration that is known has it; "
             "name one that has with --config"
         )
-    if output != "table":
+    if not is_for_people(output):
         print_result(by_name(found), output)
     else:
-        lines = list(sections(found, width()))
-        say(*(lines[1:] or ["No node offers cards."]))
+        parts = list(sections(found))
+        print_page(parts[1:] or ["No node offers cards."], output)
 
 
 def _nodes(flags: Mapping[str, Any]) -> Iterator[api.Node]:
@@ -139,14 +138,14 @@ def _result(card_inventory: CardInventory) -> dict[str, Any]:
     }
 
 
-def _page(card_inventory: CardInventory, tables: Sequence[QuotaTable]) -> str:
-    parts = [
-        *section("Cards", _cards(card_inventory), width()),
-        *section("Nodes", _offers(card_inventory), width()),
-        *sections(tables, width()),
-        *section("Warnings", _warnings(card_inventory), width()),
+def _page(card_inventory: CardInventory, tables: Sequence[QuotaTable]) -> list[Part]:
+    parts: list[Part] = [
+        *section("Cards", _cards(card_inventory)),
+        *section("Nodes", _offers(card_inventory)),
+        *sections(tables),
+        *section("Warnings", _warnings(card_inventory)),
     ]
-    return text_of(parts[1:] if card_inventory.totals else ["No node offers cards.", *parts])
+    return parts[1:] if card_inventory.totals else ["No node offers cards.", *parts]
 
 
 def _cards(card_inventory: CardInventory) -> Iterator[Sequence[str]]:

@@ -11,8 +11,7 @@ import click
 from volsched.cli.inputs.flags import output_flag
 from volsched.cli.inputs.known import Progress, configured, known, known_flags
 from volsched.cli.inputs.sources import read_manifests
-from volsched.cli.output import print_result, width
-from volsched.cli.printing import say
+from volsched.cli.output import is_for_people, print_page, print_result
 from volsched.diagnose.cluster_snapshot import ClusterSnapshot
 from volsched.diagnose.diff import SORTS
 from volsched.diagnose.diff import diff as compared
@@ -20,7 +19,7 @@ from volsched.diagnose.records import Difference, document
 from volsched.diagnose.restarted_pods import without_nodes
 from volsched.garbage import little_garbage
 from volsched.simulation.manifests import identity_of
-from volsched.simulation.table import Row, section
+from volsched.text_page import Part, Row, section
 
 EXIT_DIFFERS: Final = 1
 
@@ -71,8 +70,8 @@ def diff(
         after = after.with_objects(read_manifests(added).objects) if added else after
         after = configured(after, new_config) if new_config else after
         answer = compared(before.stage().run(progress.cycle), after.stage().run(progress.cycle))
-    if output == "table":
-        say(*_page(answer, width()))
+    if is_for_people(output):
+        print_page(_page(answer), output)
     else:
         print_result(document("Difference", answer), output)
     sys.exit(EXIT_DIFFERS if failing.intersection(answer.summary) else 0)
@@ -105,14 +104,14 @@ def _written(identity: tuple[str, str, str]) -> str:
     return "/".join(part for part in identity if part).lower()
 
 
-def _page(answer: Difference, width: int) -> Iterator[str]:
+def _page(answer: Difference) -> Iterator[Part]:
     if not answer.pods:
         yield "Nothing differs: every pod starts, waits or stays as without the change."
         return
     yield f"{', '.join(f'{count} {_WORDS[sort]}' for sort, count in answer.summary.items())}."
-    yield from section("Queues", _counts("QUEUE", answer.queues), width)
-    yield from section("Gangs", _counts("GANG", answer.gangs), width)
-    yield from section("Pods", _pods(answer), width)
+    yield from section("Queues", _counts("QUEUE", answer.queues))
+    yield from section("Gangs", _counts("GANG", answer.gangs))
+    yield from section("Pods", _pods(answer))
 
 
 _WORDS: Final = {

@@ -15,8 +15,7 @@ from volsched.cli.inputs.flags import output_flag
 from volsched.cli.inputs.known import Progress, known, known_flags
 from volsched.cli.inputs.sources import RefusedError
 from volsched.cli.names import asked_about, namespaces
-from volsched.cli.output import print_result, report, width
-from volsched.cli.printing import show
+from volsched.cli.output import is_for_people, print_page, print_result, report
 from volsched.cli.views.explanation import page
 from volsched.diagnose.cluster_snapshot import ClusterSnapshot
 from volsched.diagnose.records import KINDS, Explanation, Subject, document
@@ -165,7 +164,7 @@ def _worked_out(
 
 
 def _show(answer: Explanation, output: str) -> None:
-    if output == "text":
-        show(page(answer, width()))
+    if is_for_people(output):
+        print_page(page(answer), output)
     else:
         print_result(document("Explanation", answer), output)

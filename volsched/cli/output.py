@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 from collections.abc import Iterable
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from volsched.cli import EXIT_INVALID
-from volsched.cli.printing import say, show
+from volsched.cli.printing import FOR_PROGRAMS, WIDE, say, show
 from volsched.framework.config.loading import ConfigurationError
 from volsched.model.errors import ConfigError, VolschedError
 from volsched.model.values.visible import visible_lines
 from volsched.simulation.documents import InputError
+from volsched.text_page import Part, plain
+
+WIDTH: Final = 140
+"""Columns of a page where no terminal shows it."""
 
 
 def report(message: str, kind: str = "error") -> None:
@@ -40,9 +43,22 @@ def messages_of(error: VolschedError, source: str = "") -> Iterable[str]:
     return [f"{where}{error}"]
 
 
-def width() -> int:
-    """Return how many columns a table may take: those of the terminal, a fixed number elsewhere."""
-    return shutil.get_terminal_size((140, 24)).columns if sys.stdout.isatty() else 140
+def is_for_people(output: str) -> bool:
+    """True if a form is one for people, not for programs."""
+    return output not in FOR_PROGRAMS
+
+
+def print_page(parts: Iterable[Part], output: str) -> None:
+    """Print a page for people: for a terminal fitted to it, elsewhere as plain text of a fixed width.
+
+    With the ``output`` ``wide`` a terminal shortens no names.
+    """
+    if sys.stdout.isatty():
+        from volsched.cli import terminal  # noqa: PLC0415 - for terminals alone: programs that read need none of it
+
+        terminal.print_page(parts, wide=output == WIDE)
+    else:
+        show(plain(parts, WIDTH))
 
 
 def print_result(result: Any, form: str) -> None:

@@ -13,8 +13,7 @@ from volsched.cli.inputs.flags import SETTINGS, output_flag, scheduler_flags, to
 from volsched.cli.inputs.look import look
 from volsched.cli.inputs.sources import check_source, read_manifests, source_flags
 from volsched.cli.names import of_kind
-from volsched.cli.output import print_result, report, width
-from volsched.cli.printing import show
+from volsched.cli.output import is_for_people, print_page, print_result, report
 from volsched.cli.views import queues as queue_view
 from volsched.framework.quota_report import Usage
 from volsched.framework.validation import Surroundings
@@ -71,8 +70,8 @@ def list_(paths: tuple[str, ...], output: str, **flags: Any) -> None:
     invalid.
     """  # noqa: D205, D301 - as above
     state = _CountedQueues(paths, flags)
-    if output == "table":
-        show(queue_view.list_page(state.seen, state.footer, width()))
+    if is_for_people(output):
+        print_page(queue_view.list_page(state.seen, state.footer), output)
     else:
         state.report_doubt()
         print_result(queue_view.listed(state.seen, state.about), output)
@@ -102,9 +101,9 @@ def describe(names: tuple[str, ...], paths: tuple[str, ...], output: str, **flag
         if name not in state.seen.usage.queues:
             _not_found(name, state.seen.usage)
     state.report_doubt()
-    if output == "table":
-        pages = [queue_view.page(state.seen, name, state.problems(name), width()) for name in dict.fromkeys(names)]
-        show("\n".join(pages))
+    if is_for_people(output):
+        pages = [queue_view.page(state.seen, name, state.problems(name)) for name in dict.fromkeys(names)]
+        print_page([part for page in pages for part in ("", *page)][1:], output)
     else:
         problems = {name: state.problems(name) for name in names}
         print_result(queue_view.described(state.seen, state.about, problems), output)

@@ -11,8 +11,8 @@ import click
 from volsched.cli.inputs.configuration import profile_of
 from volsched.cli.inputs.flags import files_flag, strict_flag
 from volsched.cli.inputs.sources import read_manifests
-from volsched.cli.output import print_result, refuse, report, width
-from volsched.cli.printing import show
+from volsched.cli.output import print_page, print_result, refuse, report
+from volsched.cli.printing import WIDE
 from volsched.replay import table
 from volsched.replay.compare import Policy, comparison_of
 from volsched.replay.jobs import ReplayJob
@@ -26,6 +26,7 @@ from volsched.scheduler import Profile
 from volsched.simulation.documents import InputError
 from volsched.simulation.manifests import Inventory
 from volsched.simulation.runner import SCHEDULER_NAMES
+from volsched.text_page import Part
 
 _EVERY: Final = 5.0
 """Seconds between two lines of progress."""
@@ -54,7 +55,7 @@ _EVERY: Final = 5.0
 @click.option(
     "-o",
     "--output",
-    type=click.Choice(["table", "json"]),
+    type=click.Choice(["table", WIDE, "json"]),
     default="table",
     show_default=True,
     help="A page for people, or every job and the summary for programs.",
@@ -167,11 +168,11 @@ def _draw(played: list[Policy], cards: str, path: str) -> None:
         refuse(error)
 
 
-def _print(result: Json, output: str, render: Callable[[Json, int], str]) -> None:
+def _print(result: Json, output: str, render: Callable[[Json], list[Part]]) -> None:
     if output == "json":
         print_result(result, "json")
     else:
-        show(render(result, width()))
+        print_page(render(result), output)
 
 
 class _ProgressLine:

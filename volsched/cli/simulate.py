@@ -12,8 +12,8 @@ from volsched.cli.inputs.configuration import profile_of
 from volsched.cli.inputs.flags import files_flag, kept_bytes_flag, output_flag, strict_flag
 from volsched.cli.inputs.known import Progress, snapshot_in
 from volsched.cli.inputs.sources import read_manifests
-from volsched.cli.output import print_result, report, width
-from volsched.cli.printing import say, show
+from volsched.cli.output import is_for_people, print_page, print_result, report
+from volsched.cli.printing import say
 from volsched.diagnose.cluster_snapshot import ClusterSnapshot
 from volsched.model.pods.limits import KEPT_BYTES
 from volsched.ports import CycleReport
@@ -118,8 +118,8 @@ def simulate(  # noqa: PLR0913 - a parameter for each flag
     result = results.result_of(simulation)
     for note in result.get("notes", ()):
         report(note, "note")
-    if output == "table":
-        show(table.render(simulation, result, width()))
+    if is_for_people(output):
+        print_page(table.render(simulation, result), output)
     else:
         print_result(result, output)
     sys.exit(EXIT_PENDING if fail_on_pending and result["pending"] else 0)

@@ -11,8 +11,7 @@ import click
 
 from volsched.cli.inputs.flags import files_flag, output_flag, strict_flag
 from volsched.cli.inputs.sources import report_left_out
-from volsched.cli.output import print_result, refuse
-from volsched.cli.printing import say
+from volsched.cli.output import is_for_people, print_page, print_result, refuse
 from volsched.framework.config.loading import is_bare_configuration
 from volsched.framework.validation import DUPLICATE, UNKNOWN_KIND, WRONG_TYPE, Fault, Severity
 from volsched.model import api
@@ -22,6 +21,7 @@ from volsched.simulation.generated_names import named
 from volsched.simulation.kinds import LeftOut, Why, judged
 from volsched.simulation.manifests import completed, decode, field_of, identity_faults, subject_of, subject_of_raw
 from volsched.simulation.runner import SCHEDULER_NAMES
+from volsched.text_page import Mood, Paragraph, Part
 from volsched.validation.configuration import arguments_in, changed_effects, configuration_faults, configurations_in
 from volsched.validation.fields import field_faults
 from volsched.validation.objects import problems_of
@@ -67,12 +67,16 @@ def validate(paths: tuple[str, ...], output: str, scheduler_names: tuple[str, ..
     except (InputError, ConfigError) as error:
         refuse(error)
     report_left_out(left_out)
-    if output == "text":
-        for problem in problems:
-            say(f"{problem.severity}: {problem} [{problem.code}]")
+    if is_for_people(output):
+        print_page([_line(problem) for problem in problems], output)
     else:
         print_result({"problems": [asdict(problem) for problem in problems]}, output)
     sys.exit(EXIT_PROBLEMS if any(problem.severity == "error" for problem in problems) else 0)
+
+
+def _line(problem: Problem) -> Part:
+    mood: Mood = "bad" if problem.severity == "error" else "waits"
+    return Paragraph(f"{problem.severity}: {problem} [{problem.code}]", hang=2, mood=mood, wraps=False)
 
 
 def _problems(

@@ -5,31 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from volsched.replay.summary import Json
-from volsched.simulation.table import Row, section, text_of
+from volsched.text_page import Part, Row, section
 
 
-def render(result: Json, width: int) -> str:
+def render(result: Json) -> list[Part]:
     """Return the whole page."""
     summary = result["summary"]
-    parts = [_headline(result)]
-    parts += section("Jobs by cards", _waits("CARDS", summary["sizes"]), width)
-    parts += section("Queues", _waits("QUEUE", summary["queues"]), width)
-    parts += section("Use", _use(summary["use"]), width)
-    parts += [""] + [line for line in (_fairness(summary), _promises(summary)) if line]
-    return text_of(parts)
+    parts: list[Part] = [_headline(result)]
+    parts += section("Jobs by cards", _waits("CARDS", summary["sizes"]))
+    parts += section("Queues", _waits("QUEUE", summary["queues"]))
+    parts += section("Use", _use(summary["use"]))
+    parts += ["", *(line for line in (_fairness(summary), _promises(summary)) if line)]
+    return parts
 
 
-def render_comparison(comparison: Json, width: int) -> str:
+def render_comparison(comparison: Json) -> list[Part]:
     """Return the page of two policies."""
     first, second = (policy["configuration"] for policy in comparison["policies"])
     use = {
         name: [policy["summary"]["use"][name] for policy in comparison["policies"]] for name in _resources(comparison)
     }
-    parts = [f"{first} -> {second}"]
-    parts += section("Queues", _changes("QUEUE", comparison["queues"]), width)
-    parts += section("Jobs by cards", _changes("CARDS", comparison["sizes"]), width)
-    parts += section("Use", _use_changes(use), width)
-    return text_of(parts)
+    parts: list[Part] = [f"{first} -> {second}"]
+    parts += section("Queues", _changes("QUEUE", comparison["queues"]))
+    parts += section("Jobs by cards", _changes("CARDS", comparison["sizes"]))
+    parts += section("Use", _use_changes(use))
+    return parts
 
 
 def _resources(comparison: Json) -> list[str]:

@@ -1,38 +1,33 @@
-"""A result as text: placed pods, free amounts of each node and queue, and reasons of waiting pods."""
+"""A result for people: placed pods, free amounts of each node and queue, and reasons of waiting pods."""
 
 from __future__ import annotations
 
 import re
-import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from volsched.model.values.quantity import format_amount
-from volsched.model.values.visible import visible
 from volsched.model.verdict import Step
 from volsched.simulation.result import Json
 from volsched.simulation.runner import Simulation
+from volsched.text_page import Part, Row, section
 
-Row = Sequence[str]
-
-_GAP: Final = "  "
-_NARROWEST: Final = 24
 _COMMON: Final = ("cpu", "memory")
 _GIBI: Final = 1 << 30
 _UID: Final = re.compile(r"([0-9a-f]{8})(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
 
-def render(simulation: Simulation, result: Json, width: int) -> str:
-    """Return the whole page, no wider than ``width`` where words can be broken."""
-    parts = [_headline(simulation, result)]
-    parts += section("Placed", _placed(result), width)
-    parts += section("Evicted", _evicted(result), width)
-    parts += section("Reservations", _reservations(result), width)
-    parts += section("Waiting", _waiting(result), width)
-    parts += section("Nodes", _nodes(simulation), width)
-    parts += section("Queues", _queues(result), width)
-    parts += section("Stranded cards", _cards(result), width)
-    return text_of(parts)
+def render(simulation: Simulation, result: Json) -> list[Part]:
+    """Return the whole page."""
+    parts: list[Part] = [_headline(simulation, result)]
+    parts += section("Placed", _placed(result))
+    parts += section("Evicted", _evicted(result))
+    parts += section("Reservations", _reservations(result))
+    parts += section("Waiting", _waiting(result))
+    parts += section("Nodes", _nodes(simulation))
+    parts += section("Queues", _queues(result))
+    parts += section("Stranded cards", _cards(result))
+    return parts
 
 
 def _headline(simulation: Simulation, result: Json) -> str:
@@ -61,31 +56,6 @@ def _who_waits(pending: Sequence[Json]) -> Iterator[str]:
 
 def _count(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
-def section(title: str, rows: Iterable[Row], width: int) -> list[str]:
-    """Return a title and a table; nothing when the table has only its head."""
-    listed = list(rows)
-    return ["", title.upper(), *table(listed, width)] if len(listed) > 1 else []
-
-
-def text_of(lines: Iterable[str]) -> str:
-    """Return a page of lines. A line end, or a control character, that one of them has inside does not act as one."""
-    return "".join(f"{visible(line)}\n" for line in lines)
-
-
-def table(given: Sequence[Row], width: int) -> Iterator[str]:
-    """Yield aligned lines of visible characters. The last column is wrapped to fit."""
-    rows = [tuple(map(visible, row)) for row in given]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    before = sum(widths[:-1]) + len(_GAP) * (len(widths) - 1)
-    room = max(_NARROWEST, width - before)
-    for row in rows:
-        head = _GAP.join(cell.ljust(wide) for cell, wide in zip(row[:-1], widths[:-1], strict=True))
-        first, *rest = textwrap.wrap(row[-1], room, break_long_words=False, break_on_hyphens=False) or [""]
-        yield (f"{head}{_GAP}{first}" if len(row) > 1 else first).rstrip()
-        for line in rest:
-            yield " " * before + line
 
 
 def _placed(result: Json) -> Iterator[Row]:

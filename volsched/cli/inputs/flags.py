@@ -10,6 +10,7 @@ import click
 
 from volsched import cli
 from volsched.cli.names import contexts, files, of_kind
+from volsched.cli.printing import FOR_PROGRAMS, WIDE
 from volsched.kube.serve.listeners import Listeners
 from volsched.model.errors import shortened
 from volsched.model.pods.limits import DEFAULT
@@ -169,7 +170,7 @@ def output_flag(people: str, text: str) -> Callable[[Command], Command]:
     return click.option(
         "-o",
         "--output",
-        type=click.Choice([people, "json", "yaml"]),
+        type=click.Choice([people, WIDE, *FOR_PROGRAMS]),
         default=people,
         show_default=True,
         help=text,

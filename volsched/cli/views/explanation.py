@@ -2,55 +2,44 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Final
 
 from volsched.diagnose.records import Advice, Explanation, Figures, Holder
 from volsched.diagnose.workload_names import WorkloadName, distinguished, names_of
-from volsched.model.values.visible import visible
-from volsched.simulation.table import Row, section, text_of
+from volsched.text_page import Mood, Paragraph, Part, Row, section
 
 _NONE: Final = "-"
+_MOODS: Final[dict[str, Mood]] = {"scheduled": "good", "waits": "waits"}
+_HANG: Final = len("Workload:  ")
 
 
-def page(answer: Explanation, width: int) -> str:
-    """Return the whole page, no wider than ``width`` where words can be broken."""
-    parts = [*_wrapped(answer.sentence, width), *_reason(answer, width)]
+def page(answer: Explanation) -> list[Part]:
+    """Return the whole page."""
+    parts: list[Part] = [Paragraph(answer.sentence, mood=_MOODS.get(answer.state, "")), *_reason(answer)]
     for beware in answer.warnings:
-        parts += ["", *_wrapped(f"Deadlock: {beware}", width)]
-    parts += section("Short", _short(answer), width)
-    parts += section(f"Quota of {answer.queue}", _quota(answer.quota), width)
-    parts += section("Who holds it", _holders(answer), width)
-    parts += section("Pods", _pods(answer), width)
-    parts += section("Jobs", _jobs(answer), width)
-    parts += section("Nodes", _nodes(answer), width)
+        parts += ["", Paragraph(f"Deadlock: {beware}", mood="bad")]
+    parts += section("Short", _short(answer))
+    parts += section(f"Quota of {answer.queue}", _quota(answer.quota))
+    parts += section("Who holds it", _holders(answer))
+    parts += section("Pods", _pods(answer))
+    parts += section("Jobs", _jobs(answer))
+    parts += section("Nodes", _nodes(answer))
     if answer.advice is not None:
-        parts += _advice(answer.advice, width)
-    return text_of(parts)
+        parts += _advice(answer.advice)
+    return parts
 
 
-def _wrapped(text: str, width: int, indent: str = "") -> list[str]:
-    return textwrap.wrap(
-        visible(text),
-        max(width, 40),
-        initial_indent=indent,
-        subsequent_indent=indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-
-
-def _reason(answer: Explanation, width: int) -> Iterator[str]:
+def _reason(answer: Explanation) -> Iterator[Part]:
     if answer.message:
-        yield from ("", *_wrapped(f"{answer.reason}: {answer.message}", width))
+        yield from ("", Paragraph(f"{answer.reason}: {answer.message}"))
     if answer.gang is not None and answer.gang.shortage:
-        yield from ("", *_wrapped(f"As a whole: {answer.gang.shortage}.", width))
+        yield from ("", Paragraph(f"As a whole: {answer.gang.shortage}."))
     details = list(_details(answer))
     if details:
         yield ""
-        yield from details
+        yield from (Paragraph(line, hang=_HANG, wraps=False) for line in details)
 
 
 def _details(answer: Explanation) -> Iterator[str]:
@@ -130,15 +119,15 @@ def _nodes(answer: Explanation) -> Iterator[Row]:
         yield str(line.count), ", ".join(line.names), line.refusal or "has room for one pod"
 
 
-def _advice(advice: Advice, width: int) -> Iterator[str]:
+def _advice(advice: Advice) -> Iterator[Part]:
     yield from ("", "WHAT WOULD HELP")
     for found in advice.helps:
-        yield from _wrapped(f"* {found.sentence}", width)
+        yield Paragraph(f"* {found.sentence}")
         if found.command:
             yield f"    {found.command}"
         yield from (f"    {line}" for line in found.patch.splitlines())
     if advice.nothing:
-        yield from _wrapped(advice.nothing, width)
+        yield Paragraph(advice.nothing)
     if advice.not_tried:
-        yield from _wrapped(f"Not tried to the end: {', '.join(advice.not_tried)}.", width)
+        yield Paragraph(f"Not tried to the end: {', '.join(advice.not_tried)}.")
     yield f"Each was tried by running the scheduler with it ({advice.tried} trials)."

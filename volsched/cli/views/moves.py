@@ -9,10 +9,9 @@ from typing import Any, Final
 import msgspec
 
 from volsched.cli.inputs.known import Progress, known
-from volsched.cli.output import print_result, width
-from volsched.cli.printing import say
+from volsched.cli.output import is_for_people, print_page, print_result
 from volsched.diagnose.defragment import Moves, suggest_moves
-from volsched.simulation.table import section
+from volsched.text_page import Part, section
 
 SECONDS: Final = 60.0
 """For which sets of moves are tried; what was found until then is shown."""
@@ -23,16 +22,16 @@ def show_moves(paths: Sequence[str], flags: Mapping[str, Any], number: int, outp
     end = time.monotonic() + SECONDS
     found = known(paths, {**flags, "scheduler_names": (), "default_queue": ""}, Progress())
     moves = suggest_moves(found, number, lambda: time.monotonic() < end)
-    if output != "table":
+    if not is_for_people(output):
         print_result(msgspec.to_builtins(moves), output)
     else:
-        say(*_page(moves, number))
+        print_page(_page(moves, number), output)
 
 
-def _page(moves: Moves, number: int) -> Iterator[str]:
+def _page(moves: Moves, number: int) -> Iterator[Part]:
     yield _summary(moves, number)
-    yield from section("Moves", _moves(moves) if moves.moves else (), width())
-    yield from section("Passed over", _passed_over(moves) if moves.passed_over else (), width())
+    yield from section("Moves", _moves(moves) if moves.moves else ())
+    yield from section("Passed over", _passed_over(moves) if moves.passed_over else ())
 
 
 def _summary(moves: Moves, number: int) -> str:

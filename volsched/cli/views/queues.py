@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from textwrap import wrap
 from typing import Any, Final
 
 from volsched.cli.inputs.in_force import CAPACITY_CARD
@@ -20,13 +19,11 @@ from volsched.model.queues.allowed_namespaces import ALLOWED_NAMESPACES, Allowed
 from volsched.model.queues.queue import levels
 from volsched.model.values.quantity import format_amount
 from volsched.model.values.resources import CPU, MEMORY
-from volsched.model.values.visible import visible
 from volsched.registry import VALIDATORS
 from volsched.simulation.manifests import subject_of
-from volsched.simulation.table import section, text_of
+from volsched.text_page import Paragraph, Part, Row, section
 
 Json = dict[str, Any]
-Row = Sequence[str]
 
 API_VERSION: Final = "volsched.io/v1alpha1"
 KIND: Final = "QueueUsage"
@@ -156,17 +153,17 @@ def _amounts(amounts: Mapping[str, int], *, by_card: bool) -> Json:
 # --- for people -----------------------------------------------------------------------------------------------------
 
 
-def list_page(seen: Look, footer: str, width: int) -> str:
+def list_page(seen: Look, footer: str) -> list[Part]:
     """Return the page of ``queue list``; ``footer`` is a word on what was counted with, empty for none."""
     parts = [
-        *section("Queues", _queue_rows(seen.usage), width),
-        *sections(seen.tables, width),
-        *section("Cards", _card_rows(seen), width),
+        *section("Queues", _queue_rows(seen.usage)),
+        *sections(seen.tables),
+        *section("Cards", _card_rows(seen)),
     ]
-    return text_of((*parts[1:], *(("", footer) if footer else ())))
+    return [*parts[1:], *(("", Paragraph(footer, wraps=False)) if footer else ())]
 
 
-def page(seen: Look, name: str, problems: Sequence[str], width: int) -> str:
+def page(seen: Look, name: str, problems: Sequence[str]) -> list[Part]:
     """Return the page of one queue."""
     use = seen.usage.queues[name]
     head = [
@@ -174,29 +171,26 @@ def page(seen: Look, name: str, problems: Sequence[str], width: int) -> str:
         f"State:   {use.queue.spec.reported_state or 'Open'}",
         f"Parent:  {use.queue.spec.parent or _NONE}",
     ]
-    parts = [
+    parts: list[Part] = [
         *head,
-        *_whom_it_lets_in(seen.usage, name, width),
-        *section("Quota", _quota_rows(seen, use), width),
-        *sections(seen.tables, width, queue=name),
-        *section("Jobs", _job_rows(seen, use), width),
-        *section("Problems", (("WHAT IS WRONG",), *((problem,) for problem in problems)), width),
+        *_whom_it_lets_in(seen.usage, name),
+        *section("Quota", _quota_rows(seen, use)),
+        *sections(seen.tables, queue=name),
+        *section("Jobs", _job_rows(seen, use)),
+        *section("Problems", (("WHAT IS WRONG",), *((problem,) for problem in problems))),
     ]
     if not use.jobs:
         parts += ["", "No job holds or waits for anything."]
-    return text_of(parts)
+    return parts
 
 
-def _whom_it_lets_in(usage: Usage, name: str, width: int) -> Iterator[str]:
-    """Yield the lines that state who may use a queue."""
+def _whom_it_lets_in(usage: Usage, name: str) -> Iterator[Part]:
+    """Yield who may use a queue."""
     rules = [_rule_text(level, rule, name) for level, rule in _rules(usage, name)]
     first, *more = rules or [f"every namespace (no annotation {ALLOWED_NAMESPACES})"]
-    indent = " " * len("Used by: ")
-    for number, text in enumerate((first, *more)):
-        before = "Used by: " if not number else indent
-        yield from wrap(
-            visible(text), max(width, 40), initial_indent=before, subsequent_indent=indent, break_on_hyphens=False
-        )
+    head = "Used by: "
+    yield Paragraph(f"{head}{first}", hang=len(head))
+    yield from (Paragraph(text, indent=len(head)) for text in more)
 
 
 def _rule_text(level: str, rule: AllowedNamespaces, name: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from volsched.framework.quota_report import QuotaRow, QuotaTable, Value
-from volsched.simulation.table import section
+from volsched.text_page import Part, section
 
 _ALL: Final = "all"
 """The name of the row of sums."""
@@ -19,13 +19,13 @@ def by_name(tables: Sequence[QuotaTable]) -> dict[str, Any]:
     return {table.name: table.objects() for table in tables}
 
 
-def sections(tables: Sequence[QuotaTable], width: int, queue: str | None = None) -> Iterator[str]:
-    """Yield the lines of each table with rows; for one queue only those about queues."""
+def sections(tables: Sequence[QuotaTable], queue: str | None = None) -> Iterator[Part]:
+    """Yield each table with rows; for one queue only those about queues."""
     for table in tables:
         if queue is None:
-            yield from section(table.title, _rows(table, table.rows), width)
+            yield from section(table.title, _rows(table, table.rows))
         elif table.about[0] == "queue":
-            yield from section(table.title, _rows(table, [row for row in table.rows if row.about[0] == queue]), width)
+            yield from section(table.title, _rows(table, [row for row in table.rows if row.about[0] == queue]))
 
 
 def _rows(table: QuotaTable, rows: Sequence[QuotaRow]) -> Iterator[Sequence[str]]:
