@@ -150,7 +150,6 @@ def environment(now: Callable[[], float] = time.time) -> Environment:
         name=name,
         stamp=stamp_seconds,
         until=lambda at: until(at, now()),
-        from_now=lambda at: from_now(at, now()),
         number=cards_text,
         words_of=words_of,
         cards_first=cards_first,
@@ -315,11 +314,6 @@ def age(since: float | None, now: float) -> str:
         if seconds >= length:
             return f"{seconds // length} {unit}"
     return f"{seconds} s"
-
-
-def from_now(at: float, now: float) -> str:
-    """Return how far a moment is from now: `in 2 h`, or `5 min ago`; times are in seconds since the epoch."""
-    return f"in {age(now, at)}" if at > now else f"{age(at, now)} ago"
 
 
 _HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
