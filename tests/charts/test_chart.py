@@ -200,6 +200,6 @@ def test_the_page_has_the_name_of_the_cluster_and_the_address_of_grafana() -> No
     flags = ("ui.enabled=true", "ui.clusterName=eu west", "ui.grafanaUrl=https://g.example")
     found = chart_objects(*(word for flag in flags for word in ("--set", flag)))
 
-    [page] = [each for each in of_kind(found, "Deployment") if each["metadata"]["name"].endswith("ui")]
+    [page] = [each for name, each in of_kind(found, "Deployment").items() if name.endswith("ui")]
     arguments = page["spec"]["template"]["spec"]["containers"][0]["args"]
     assert arguments[-2:] == ["--cluster-name=eu west", "--grafana-url=https://g.example"]
