@@ -41,7 +41,7 @@ QUEUES: Final = 20
 NOW: Final = 2_000_000_000.0
 CONFIGURATION: Final = DEFAULT_CONFIGURATION.replace("- name: predicates", "- name: proportion\n  - name: predicates")
 
-QUERIES: Final = (
+QUERIES: Final[tuple[dict[str, str], ...]] = (
     *({}, {"state": "waiting"}, {"state": "running"}, {"state": "ended"}, {"state": "waiting", "sort": "-cards"}),
     *({"text": "run-00001"}, {"reason": "insufficient", "sort": "job"}, {"queue": "queue-7", "page": "2"}),
 )
@@ -72,7 +72,8 @@ class Browsers:
 
     def whole(self) -> int:
         """Return how large their tables are."""
-        return sum(len(view.table.everything()[1]) for view in (*self._views, *self._lists))
+        tables = [*(view.table for view in self._views), *(view.table for view in self._lists)]
+        return sum(len(table.everything()[1]) for table in tables)
 
 
 def objects(nodes: int, running: int, waiting: int) -> Iterator[worlds.Json]:

@@ -200,7 +200,7 @@ def test_many_nodes_are_groups_first_and_opened_on_demand(live: Live, monkeypatc
 
     assert (heads(closed.html), closed.html.count("<li")) == (["A100", "T4"], 0)
     assert 'href="/nodes?open=A100#' in closed.html
-    assert opened.html.count('<li class="tile') == 2
+    assert opened.html.count('<li class="node-tile') == 2
     assert "7 of 16" in closed.html
 
 
@@ -210,8 +210,19 @@ def test_an_open_group_has_so_many_nodes_at_most(monkeypatch: pytest.MonkeyPatch
 
     html = view_of(picture, open="A100").html
 
-    assert html.count('<li class="tile') == 2
+    assert html.count('<li class="node-tile') == 2
     assert "3 are not" in html
+
+
+def test_node_moves_up_into_an_open_group_that_was_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_map, "MOST_TILES", 2)
+    live = live_of(known_of([node(f"n{number}") for number in range(4)]))
+    view = view_of(live.look(NOW), open="A100")
+
+    live.take([gone(node("n0"))])
+    view.show(WHOLE, live.look(NOW))
+
+    assert re.findall(r'href="/node/([^"]*)"', view.html) == ["n1", "n2"]
 
 
 # --- changes --------------------------------------------------------------------------------------------------------

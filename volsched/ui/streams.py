@@ -129,6 +129,7 @@ class Streams:
             await answer.prepare(request)
             try:
                 await _send(answer, begin, number)
+                begin = ()  # it may be large
                 while True:
                     number, picture = await self._next(request, answer, number)
                     began = time.thread_time()
