@@ -173,7 +173,7 @@ def make(manifests: str, names: list[str]) -> None:
     ALL.mkdir(parents=True)
     program, environment = chromium.find()
     with _served(manifests) as link, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, env=environment, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=program, env={**environment}, args=["--no-sandbox"])
         _pages(browser, link, names)
         if not names or "terminal" in names:
             _terminal(browser)

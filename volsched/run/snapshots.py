@@ -78,9 +78,8 @@ class Snapshots:
             sieve = _Sieve(self._trim, self._kept_bytes)
             listing = await listed(self._api, (*watched(need_groups=False), WORKLOADS, POD_GROUPS), sieve.keep)
             text, origin = self._configuration()
-            known = ClusterSnapshot(
-                tuple(filter(sieve.is_kept, listing.objects)), text, origin, self._names, self._default_queue
-            )
+            objects = tuple(filter(sieve.is_kept, listing.objects))
+            known = ClusterSnapshot(objects, text, origin, self._names, self._default_queue, time.time())
             return await asyncio.to_thread(snapshot.written, known)
 
     async def write(self, folder: str) -> None:

@@ -101,6 +101,7 @@ class PageContext:
             cluster=source.cluster,
             state=source.state,
             digest=self.digest,
+            is_own=self.access is None,
             **values,
         )
         return web.Response(text=text, content_type="text/html")

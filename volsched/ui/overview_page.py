@@ -16,7 +16,7 @@ from volsched.framework.quota_report import RESERVATIONS, STRANDED_CARDS
 from volsched.ui.context import PageContext
 from volsched.ui.history import DayPoint, number
 from volsched.ui.live_views import LiveViews
-from volsched.ui.pages import Pages, age
+from volsched.ui.pages import Pages, age, cards_text
 from volsched.ui.redaction import FAULTS, VisiblePicture
 from volsched.ui.table import Event
 
@@ -207,4 +207,5 @@ def _charts(day: Sequence[DayPoint], total: CardBar, now: float) -> list[DayChar
 
 
 def _words(times: Sequence[int], values: Sequence[float], now: float) -> str:
-    return f"{values[-1]:g} now, {values[0]:g} {age(times[0], now)} ago; from {min(values):g} to {max(values):g}"
+    last, first, low, high = map(cards_text, (values[-1], values[0], min(values), max(values)))
+    return f"now {last}, {age(times[0], now)} ago {first}; lowest {low}, highest {high}"

@@ -5,6 +5,10 @@ const UNITS = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
 
 // --- charts: data-points has lists of times and of values, data-series the token of each list's colour ---------------
 
+function clock(seconds) {
+  return new Date(seconds * 1000).toISOString().slice(11, 16);
+}
+
 function draw(chart) {
   const points = JSON.parse(chart.dataset.points);
   const [times, ...values] = points;
@@ -22,7 +26,8 @@ function draw(chart) {
   new uPlot({
     width: chart.clientWidth || 150, height: chart.clientHeight || 48,
     legend: { show: isLarge && labels.length > 1 }, cursor: { show: isLarge, drag: { x: false, y: false } }, select: { show: false },
-    axes: [axis, { ...axis, size: 44 }],
+    tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
+    axes: [{ ...axis, space: 70, size: 28, values: (_, seconds) => seconds.map(clock) }, { ...axis, size: 44 }],
     scales: { x: { time: true }, y: { range: (_, low, high) => [0, high * 1.05 || 1] } },
     series: [
       { value: "{YYYY}-{MM}-{DD} {HH}:{mm}" },
@@ -36,8 +41,10 @@ function draw(chart) {
 
 // --- ages: of a source that stands still they are those at its time, and do not go on --------------------------------
 
+const AHEAD = Number(document.body.dataset.at) - Date.now() / 1000; // of the server's clock, in seconds
+
 function nowSeconds() {
-  return Number(document.body.dataset.now) || Date.now() / 1000;
+  return Number(document.body.dataset.now) || Date.now() / 1000 + AHEAD;
 }
 
 function age(time) {
@@ -49,7 +56,7 @@ function age(time) {
 
 function keepAges() {
   if (document.body.dataset.now) return;
-  document.querySelectorAll("time[datetime].age, td time[datetime], .state time[datetime]").forEach(age);
+  document.querySelectorAll("time[datetime].age, td time[datetime]:not(.at), .state time[datetime]").forEach(age);
 }
 
 // --- lost connections: the header tells why the page is not live, and what to do -------------------------------------
@@ -68,9 +75,10 @@ function trouble(text) {
     notice.textContent = text;
     box.append(notice);
   }
+  const word = state.querySelector("strong");
+  word.dataset.usual = word.dataset.usual || word.textContent;
+  word.textContent = text ? "Not live" : word.dataset.usual;
   state.className = `state ${text ? "broken" : state.dataset.kind}`;
-  if (text) state.querySelector("strong").textContent = "Not live";
-  else if (state.dataset.kind === "live") state.querySelector("strong").textContent = "Live";
 }
 
 document.addEventListener("htmx:sendError", () => trouble(LOST));
