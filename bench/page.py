@@ -21,7 +21,7 @@ that filters, orders and renders the lists of jobs.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any, Final
 
@@ -41,7 +41,7 @@ QUEUES: Final = 20
 NOW: Final = 2_000_000_000.0
 CONFIGURATION: Final = DEFAULT_CONFIGURATION.replace("- name: predicates", "- name: proportion\n  - name: predicates")
 
-QUERIES: Final[tuple[dict[str, str], ...]] = (
+QUERIES: Final[Sequence[Mapping[str, str]]] = (
     *({}, {"state": "waiting"}, {"state": "running"}, {"state": "ended"}, {"state": "waiting", "sort": "-cards"}),
     *({"text": "run-00001"}, {"reason": "insufficient", "sort": "job"}, {"queue": "queue-7", "page": "2"}),
 )
@@ -72,7 +72,7 @@ class Browsers:
 
     def whole(self) -> int:
         """Return how large their tables are."""
-        tables = [*(view.table for view in self._views), *(view.table for view in self._lists)]
+        tables = (*(view.table for view in self._views), *(view.table for view in self._lists))
         return sum(len(table.everything()[1]) for table in tables)
 
 

@@ -135,6 +135,7 @@ def test_share_is_free_when_the_jobs_that_use_it_up_have_ended() -> None:
         ),
         ([node("n1"), queue("small", gpus="2"), *waits("team/waits", 3, "small")], "it does not start, whatever ends"),
         ([node("n1"), *waits("team/waits", 1, "nowhere")], "Its queue does not exist."),
+        ([node("n1"), group("team/waits", minimum=3), pod("team/waits", 1)], "made only 1 of the 3 pods"),
     ],
 )
 def test_what_is_not_known_has_its_reason(objects: list[api.ApiObject], says: str) -> None:

@@ -12,7 +12,7 @@ from volsched.diagnose.cluster_snapshot import ClusterSnapshot
 from volsched.diagnose.explain import NotFoundError, explain
 from volsched.diagnose.queries import waiting_jobs
 from volsched.diagnose.records import Subject
-from volsched.diagnose.workload_names import WorkloadName, distinguished
+from volsched.diagnose.workload_names import WorkloadName, distinguished, with_workload
 from volsched.simulation.documents import documents_in
 from volsched.simulation.manifests import read_inventory
 from volsched.simulation.runner import Simulation
@@ -99,6 +99,16 @@ def names_of(*objects: Json) -> list[str]:
 )
 def test_a_job_has_the_name_of_its_workload(objects: list[Json], name: str) -> None:
     assert names_of(*objects) == [name]
+
+
+def test_texts_about_a_job_name_its_workload_and_leave_others_alone() -> None:
+    jobs = run(*of_replica_set("web-5d4f"), group("own")).mirror.cluster.jobs
+    generated, own = jobs["shop/podgroup-web-5d4f"], jobs["shop/own"]
+    text = 'gang of PodGroup "shop/podgroup-web-5d4f" waits; podgroup shop/podgroup-web-5d4f-b too'
+
+    assert with_workload(generated, 'gang of PodGroup "shop/podgroup-web-5d4f" waits') == "gang of Deployment/web waits"
+    assert with_workload(generated, "podgroup shop/podgroup-web-5d4f waits") == "Deployment/web waits"
+    assert with_workload(own, text) == text
 
 
 def test_replica_sets_of_one_deployment_are_told_apart() -> None:

@@ -103,7 +103,7 @@ def test_job_that_waits_says_why_when_and_who_at_once(cluster: StaticCluster) ->
 
     assert "Insufficient nvidia.com/gpu" in text
     assert "<dt>need</dt><dd>7</dd>" in text
-    assert "An estimate. It assumes that this pod ends as it declares" in text
+    assert "It assumes that this pod ends as it declares" in text
     assert '<a id="holder-1" href="/job/secret/keeper">' in text
     assert 'hx-get="/job/team/waits/suggestions"' in text
     assert "<progress" in text

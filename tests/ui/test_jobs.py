@@ -15,7 +15,7 @@ from volsched.ui.job_lines import JobLine
 from volsched.ui.jobs_page import JobQuery, JobsView
 from volsched.ui.pages import Pages
 from volsched.ui.picture import Live, Picture
-from volsched.ui.redaction import seen_by
+from volsched.ui.redaction import VisibleJobs, seen_by
 
 HOLDS = ["team/a", "team/b", "other/c"]
 
@@ -259,9 +259,12 @@ def test_update_filters_changed_blocks_alone(monkeypatch: pytest.MonkeyPatch) ->
     view.show(seen_by(WHOLE, live.look(NOW)), live.look(NOW).history)
     looked: list[str] = []
     matches = JobsView._matches
-    monkeypatch.setattr(
-        JobsView, "_matches", lambda self, jobs, line: looked.append(line.key) or matches(self, jobs, line)
-    )
+
+    def noted(view: JobsView, jobs: VisibleJobs, line: JobLine) -> bool:
+        looked.append(line.key)
+        return matches(view, jobs, line)
+
+    monkeypatch.setattr(JobsView, "_matches", noted)
 
     live.take(puts(*job("team/new", 1, "n1")))
     events = view.show(seen_by(WHOLE, live.look(NOW)), live.look(NOW).history)

@@ -149,7 +149,7 @@ def test_job_that_waits_is_explained_and_starts_when_its_quota_is_edited(playgro
     page.goto("/jobs?state=waiting&namespace=vision")
     row = page.locator("tbody tr", has_text="PodGroup/digits")
     expect(row).to_contain_text("nvidia.com/gpu: requested 1, used 8, limit 8")
-    row.locator("a").click()
+    row.locator("th a").click()
     expect(page.locator("#suggestions")).to_contain_text("Each change was tried alone", timeout=60_000)
     expect(page.locator("#suggestions pre").first).to_contain_text("kubectl")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.server
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -112,9 +113,53 @@ def test_a_job_that_waits_is_explained_with_what_would_help(page: Page) -> None:
     row = page.locator("tbody tr", has_text="PodGroup/segmenter")
     expect(row).to_contain_text("node(s) didn't match Pod's node affinity/selector")
 
-    row.locator("a").click()
+    row.locator("th a").click()
 
     expect(page.locator("#suggestions")).to_contain_text("Add 2 nodes like a100-1", timeout=120_000)
+
+
+@pytest.mark.process
+def test_jobs_are_filtered_while_one_types_and_the_address_says_so(page: Page) -> None:
+    page.goto("/jobs")
+    rows = page.locator("#rows tr")
+    expect(rows).to_have_count(14)
+
+    field = page.get_by_role("searchbox", name="Text")
+    field.press_sequentially("segm")
+
+    expect(rows).to_have_count(1)
+    expect(page).to_have_url(re.compile(r"/jobs\?text=segm$"))
+    expect(field).to_be_focused()
+    page.get_by_role("link", name="Running").click()
+    expect(page.locator("#said")).to_contain_text("No job matches these filters.")
+    expect(page).to_have_url(re.compile(r"/jobs\?state=running&text=segm$"))
+    page.go_back()
+    expect(rows).to_have_count(1)
+    expect(field).to_have_value("segm")
+    page.reload()
+    expect(rows).to_have_count(1)
+
+
+@pytest.mark.process
+def test_a_column_orders_all_jobs(page: Page) -> None:
+    page.goto("/jobs?state=running")
+
+    page.get_by_role("link", name="Requests").click()
+    expect(page.locator("#rows tr").first).to_contain_text("notebook")
+    page.get_by_role("link", name="Requests").click()
+
+    expect(page.locator("#rows tr").first).not_to_contain_text("notebook")
+    expect(page).to_have_url(re.compile(r"sort=-cards$"))
+    expect(page.locator("th[aria-sort]")).to_have_attribute("aria-sort", "descending")
+
+
+@pytest.mark.process
+def test_the_search_of_the_header_opens_what_has_this_name(page: Page) -> None:
+    page.goto("/jobs")
+    page.get_by_role("searchbox", name="Search jobs").fill("segmenter-1")
+    page.keyboard.press("Enter")
+
+    expect(page).to_have_url(re.compile(r"/job/vision/segmenter$"))
 
 
 @pytest.mark.process

@@ -13,8 +13,8 @@ from volsched.diagnose.ends import EARLIEST, annotations_of, end_of_pod, expecte
 from volsched.diagnose.explain import AskedAbout, explain_waiting, held_for, refusal_of
 from volsched.diagnose.queries import is_waiting, quantities
 from volsched.diagnose.records import AnswerRecord, ExpectedStart, Explanation, PodState, Subject, TimelineEntry
-from volsched.diagnose.start_times import expected_start
-from volsched.diagnose.workload_names import workload_of
+from volsched.diagnose.start_times import expected_start, lacks_pods
+from volsched.diagnose.workload_names import with_workload, workload_of
 from volsched.mirror.reading import admitted_at, seconds
 from volsched.model import api
 from volsched.model.errors import shortened
@@ -95,7 +95,14 @@ def _waits(looked: Looked, job: JobInfo, now: float) -> tuple[Explanation, Expec
     explanation = explain_waiting(looked, Subject(kind, name, job.namespace), found, nodes=True)
     refusal = refusal_of(looked, found)
     start = expected_start(looked, found, refusal, held_for(looked, found, refusal), now)
-    return msgspec.structs.replace(explanation, workload=workload_of(job).name), start
+    holders = () if lacks_pods(job, refusal) else explanation.holders
+    return msgspec.structs.replace(
+        explanation,
+        workload=workload_of(job).name,
+        holders=holders,
+        sentence=with_workload(job, explanation.sentence),
+        message=with_workload(job, explanation.message),
+    ), start
 
 
 def _pod_of(objects: Objects, task: TaskInfo) -> api.Pod | None:
@@ -120,7 +127,7 @@ def _pod_states(looked: Looked, job: JobInfo, pods: Mapping[str, api.Pod | None]
         if task.status is TaskStatus.PENDING:
             refusal = waiting_refusal(looked, task)
             since = task.created if _is_real(task.created) else None
-            yield PodState(task.name, "waits", node, since, refusal.step.value, refusal.message)
+            yield PodState(task.name, "waits", node, since, refusal.step.value, with_workload(job, refusal.message))
         elif IS_FINISHED[task.status]:
             yield _ended_pod(task, pods[task.uid])
         else:

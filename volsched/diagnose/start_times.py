@@ -31,7 +31,6 @@ NO_ESTIMATE: Final = {
     Step.NO_QUEUE: "Its queue does not exist.",
     Step.NO_PODGROUP: "Its PodGroup does not exist.",
     Step.INVALID: "It is invalid as it is written.",
-    Step.GANG: "Its gang is incomplete, or waits for its other members.",
 }
 """Why no time is estimated for a job that is stopped at these steps."""
 
@@ -46,13 +45,21 @@ def expected_start(
     promised = _promised(found.job)
     if promised is not None:
         return promised
-    if refusal.step in NO_ESTIMATE and not (refusal.step is Step.GANG and found.job.waiting):
+    if lacks_pods(found.job, refusal):
+        pods = f"{len(found.job.tasks)} of the {found.job.spec.min_available} pods that it starts with"
+        return ExpectedStart("unknown", None, f"Its controller has made only {pods}.")
+    if refusal.step in NO_ESTIMATE:
         return ExpectedStart("unknown", None, NO_ESTIMATE[refusal.step])
     if refusal.shortfalls:
         return _once_quota_is_free(looked, refusal, held, now)
     if refusal.step in OF_QUOTA:
         return _once_share_is_free(looked, found.job, held, now)
     return _once_nodes_are_free(looked, found, now)
+
+
+def lacks_pods(job: JobInfo, refusal: Verdict) -> bool:
+    """True if a job waits for pods that do not exist yet, and not for room."""
+    return refusal.step is Step.GANG and len(job.tasks) < job.spec.min_available
 
 
 def _promised(job: JobInfo) -> ExpectedStart | None:
@@ -146,7 +153,7 @@ def _undeclared(text: str) -> ExpectedStart:
 
 def _estimated(at: float, count: int, what: str) -> ExpectedStart:
     which = f"this {what} ends as it declares" if count == 1 else f"{count} {what}s end as they declare"
-    text = f"An estimate. It assumes that {which}, and that no other job takes the room first."
+    text = f"It assumes that {which}, and that no other job takes the room first."
     return ExpectedStart("estimated", at, text)
 
 

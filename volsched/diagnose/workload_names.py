@@ -42,6 +42,14 @@ def workload_of(job: JobInfo) -> WorkloadName:
     return WorkloadName(owner)
 
 
+def with_workload(job: JobInfo, text: str) -> str:
+    """Return a text about a job that names its workload where it names the job's PodGroup."""
+    if not job.spec.owner or job.group_name not in text:
+        return text
+    name = workload_of(job).name
+    return text.replace(f'PodGroup "{job.label}"', name).replace(f"podgroup {job.label}", name)
+
+
 def is_called(job: JobInfo, kind: str, name: str) -> bool:
     """True if a job is that of a workload. ``kind`` is in lower case. A ReplicaSet's job is its Deployment's too."""
     names = (workload_of(job).name, job.spec.owner)

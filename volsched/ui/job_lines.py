@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from volsched.diagnose.records import WaitingJob
-from volsched.diagnose.workload_names import WorkloadName
+from volsched.diagnose.workload_names import WorkloadName, with_workload
 from volsched.model.job import JobInfo
 
 WAITING, RUNNING, ENDED = "waiting", "running", "ended"
@@ -84,7 +84,7 @@ def waiting_line(job: JobInfo, record: WaitingJob) -> JobLine:
     return JobLine(
         WAITING, record.namespace, record.name, record.queue, record.workload, record.replica_set, record.since,
         len(job.tasks), job.placed_count, requests=record.requests, cards=cards_in(record.requests),
-        step=record.step, reason=record.reason, message=record.message, position=record.position,
+        step=record.step, reason=record.reason, message=with_workload(job, record.message), position=record.position,
     )  # fmt: skip
 
 

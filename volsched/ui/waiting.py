@@ -177,7 +177,7 @@ class WaitingList(Observer):
 
     def _remember(self, entry: _ListedJob, now: float) -> None:
         """Note why a job waits, where that is another reason than before."""
-        reasons, record = self.reasons.setdefault(entry.job.key, []), entry.record
-        if not reasons or (reasons[-1].step, reasons[-1].message) != (record.step, record.message):
-            reasons.append(Reason(now, record.step, record.message))
+        reasons, line = self.reasons.setdefault(entry.job.key, []), entry.line
+        if line is not None and (not reasons or (reasons[-1].step, reasons[-1].message) != (line.step, line.message)):
+            reasons.append(Reason(now, line.step, line.message))
             del reasons[:-MOST_REASONS]
