@@ -9,9 +9,12 @@ from collections.abc import Iterable
 import msgspec
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
+from playwright.sync_api import sync_playwright
 
+from bench.followed_page import ServedPage
 from tests.ui.test_job_page import EVERYTHING, TEAM, Reader
 from tests.ui.worlds import gone, group, known_of, live_of, made, node, pod, puts, queue
+from tools import chromium
 from volsched.model import api
 from volsched.ui import node_map
 from volsched.ui.access import WHOLE, Visibility
@@ -378,3 +381,34 @@ def test_node_that_holds_nothing_has_words_for_it(cluster: StaticCluster) -> Non
 
     assert "No pod runs on this node." in text
     assert "No room on this node is promised" in text
+
+
+# --- a browser that follows -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.process
+def test_map_in_a_browser_follows_as_a_fresh_one_looks() -> None:
+    """Tiles, groups, legend and sums are put in place by htmx, from what the stream sends."""
+    program, environment = chromium.find()
+    everything = puts(node("n1"), node("n2"), node("t", 4, "T4"), queue("mine"), *running("team/a", 2, "n1", "mine"))
+    with ServedPage(everything).running() as served, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, env={**environment}, args=["--no-sandbox"])
+        page, fresh = (browser.new_page(base_url=f"http://{served.address}") for _ in range(2))
+        page.goto(served.link)
+        fresh.goto(served.link)
+        page.goto("/nodes")
+        for changes, found in (
+            (puts(*running("team/b", 3, "n2", "mine")), "PodGroup/b"),
+            (puts(node("h", 8, "H100"), *running("team/c", 1, "h", "mine")), "PodGroup/c"),
+            ([gone(node("t", 4, "T4")), *puts(node("n3"), *running("team/d", 1, "n3", "mine"))], "PodGroup/d"),
+        ):
+            served.push(list(changes))
+            page.locator(f'a.run[aria-label*="{found}"]').wait_for(timeout=60_000)
+            fresh.goto("/nodes")
+            for part in ("#map", "#legend", "#said"):
+                assert page.locator(part).inner_text() == fresh.locator(part).inner_text()
+            assert page.locator("#map [id]").evaluate_all(IDS) == fresh.locator("#map [id]").evaluate_all(IDS)
+        browser.close()
+
+
+IDS = "elements => elements.map(element => element.id)"
