@@ -292,8 +292,18 @@ def test_other_rights_show_everything_anew(live: Live) -> None:
 
     events = dict(view.show(TEAM, picture))
 
-    assert sorted(events) == ["legend", "map", "said"]
+    assert sorted(events) == ["legend", "map", "new", "said"]
     assert "keeper" not in "".join(events.values())
+
+
+def test_everything_is_sent_in_parts_that_make_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_map, "_AT_ONCE", 3)
+    view = view_of(live_of(known_of([node(f"n{number}") for number in range(8)])).look(NOW))
+
+    parts = [html for name, html in view.everything() if name == "new"]
+
+    assert [part.count("<li ") for part in parts] == [3, 3, 2]
+    assert re.findall(r'id="n-[^"]*"', "".join(parts)) == re.findall(r'id="n-[^"]*"', view.html)
 
 
 # --- rights ---------------------------------------------------------------------------------------------------------
@@ -408,6 +418,12 @@ def test_map_in_a_browser_follows_as_a_fresh_one_looks() -> None:
             for part in ("#map", "#legend", "#said"):
                 assert page.locator(part).inner_text() == fresh.locator(part).inner_text()
             assert page.locator("#map [id]").evaluate_all(IDS) == fresh.locator("#map [id]").evaluate_all(IDS)
+        again = page.locator("#map").inner_text()
+        page.add_init_script("window.sent = 0; addEventListener('htmx:sseMessage', () => { window.sent += 1; });")
+        page.route("**/events/nodes*", lambda route: route.continue_(url=f"http://{served.address}/events/nodes"))
+        page.goto("/nodes")
+        page.wait_for_function("() => window.sent >= 5", timeout=60_000)
+        assert page.locator("#map").inner_text() == again, "everything takes the place of what was there"
         browser.close()
 
 

@@ -32,6 +32,9 @@ NO_LABEL: Final = "without this label"
 MOST_TILES: Final = 1024
 """Nodes that are shown at once. If there are more, groups are shown closed, and opened on demand."""
 
+_AT_ONCE: Final = 100
+"""Tiles in one event, when everything is sent."""
+
 _MOST_KNOWN: Final = 1024
 """Equal values of which a map keeps one object each."""
 
@@ -433,7 +436,7 @@ class MapView:
             self._make(name)
         self._fresh.clear()
         self._rest_events()
-        return self.everything()
+        return list(self.everything())
 
     def _node(self, name: str) -> NodeState:
         """Return a node."""
@@ -535,14 +538,23 @@ class MapView:
             return True
         return any(self._scope.names(pod.partition("/")[0]) for pod in state.owners)
 
-    def _group_html(self, name: str) -> str:
-        tiles = "\n".join(html for _, html in self._tiles[name].values())
-        body = f'<ul class="node-tiles">\n{tiles}\n</ul>' if tiles else ""
+    def _group_html(self, name: str, tiles: Iterable[tuple[NodeState, str]] | None = None) -> str:
+        """Return a group with some of its tiles, by default with all."""
+        html = "\n".join(html for _, html in (self._tiles[name].values() if tiles is None else tiles))
+        body = f'<ul class="node-tiles" id="{group_id(name)}-tiles">\n{html}\n</ul>' if html else ""
         return f'<section class="nodes" id="{group_id(name)}">{self._heads[name]}{body}</section>'
 
-    def everything(self) -> list[Event]:
-        """Return the events that show everything, whatever is shown."""
-        return [("map", self.html), *((name, html) for name, html in self._rest.items())]
+    def everything(self) -> Iterator[Event]:
+        """Yield the events that show everything, whatever is shown: some tiles each, so that none is large."""
+        yield "map", "<!-- the groups follow -->"
+        for name in sorted(self._groups, key=natural):
+            tiles = list(self._tiles[name].values())
+            first = f'<div hx-swap-oob="beforeend:#map">{self._group_html(name, tiles[:_AT_ONCE])}</div>'
+            yield "new", first
+            for start in range(_AT_ONCE, len(tiles), _AT_ONCE):
+                html = "\n".join(html for _, html in tiles[start : start + _AT_ONCE])
+                yield "new", f'<ul hx-swap-oob="beforeend:#{group_id(name)}-tiles">{html}</ul>'
+        yield from self._rest.items()
 
     @property
     def html(self) -> str:
