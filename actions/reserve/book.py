@@ -11,13 +11,13 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 
-from volsched.model.durations import annotated, declared, end_of
 from actions.reserve.pauses import Pauses
 from actions.reserve.trust import Trust
 from actions.reserve.words import kept_from
 from volsched.framework.columns.views import NodePropertiesView
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
+from volsched.model.durations import annotated, declared, end_of
 from volsched.model.held_nodes import pause_of, stated_reservation_of
 from volsched.model.job import JobInfo
 from volsched.model.nodes.node import NodeInfo

@@ -14,7 +14,7 @@ from tests.manifests.rendering import MANIFESTS
 from tests.ui.worlds import group, known_of, node, pod, read
 from volsched.cli import volsched
 from volsched.diagnose import snapshot
-from volsched.ui.pages import NAVIGATION, from_now, name
+from volsched.ui.pages import NAVIGATION, name, until
 from volsched.ui.server import Ui
 from volsched.ui.source import LISTING, LIVE, LOST, SourceState
 from volsched.ui.static_cluster import StaticCluster
@@ -135,7 +135,7 @@ def test_ages_of_files_are_those_at_the_time_of_the_picture(known: StaticCluster
     known._now = CREATED + 7200
 
     async def story(ask: Ask) -> None:
-        _, text = await ask("/jobs?state=waiting")
+        _, text = await ask("/jobs")
         assert ">2 h</time>" in text
         assert f'data-now="{CREATED + 7200}"' in text
         assert 'hx-get="/state' not in text, "files do not change"
@@ -147,8 +147,8 @@ def test_ages_of_files_are_those_at_the_time_of_the_picture(known: StaticCluster
 def test_names_break_at_their_separators_only_and_are_text() -> None:
     assert name("a-b") == '<bdi class="short">a-b</bdi>'
     assert name("nvidia.com/gpu-<b>x</b>") == ("<bdi>nvidia.<wbr>com/<wbr>gpu-<wbr>&lt;b&gt;x&lt;/<wbr>b&gt;</bdi>")
-    assert from_now(100.0, 40.0) == "in 1 min"
-    assert from_now(40.0, 100.0) == "1 min ago"
+    assert until(100.0, 40.0) == "in 1 min"
+    assert until(40.0, 100.0) == "1 min ago"
 
 
 def test_links_to_grafana_are_those_of_the_shipped_dashboards(known: StaticCluster) -> None:
@@ -212,7 +212,7 @@ def test_a_snapshot_is_as_old_as_when_it_was_taken() -> None:
     cluster = StaticCluster(snapshot.read(snapshot.written(taken), "a.snapshot"), schedules=False)
 
     async def story(ask: Ask) -> None:
-        assert ">3 d</time>" in (await ask("/jobs?state=waiting"))[1]
+        assert ">3 d</time>" in (await ask("/jobs"))[1]
         assert "as of <time" in (await ask("/overview"))[1]
 
     asked(cluster, story)
