@@ -67,7 +67,7 @@ def measured(nodes: int, turns: int, seconds: float) -> dict[str, Any]:
     everything = list(worlds.puts(objects(nodes, running, 20)))
     program, environment = chromium.find()
     with ServedPage(everything).running() as served, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, env=environment, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=program, env={**environment}, args=["--no-sandbox"])
         page = browser.new_page(base_url=f"http://{served.address}", viewport={"width": 1440, "height": 900})
         page.goto(served.link)
         views = [viewed(page) for _ in range(turns)]
@@ -76,7 +76,7 @@ def measured(nodes: int, turns: int, seconds: float) -> dict[str, Any]:
         page.evaluate(_LONG_TASKS)
         move(served, nodes, running, seconds)
         longest, changed = page.evaluate("() => [window.longest, window.changed]")
-        groups, tiles = page.locator(".nodes").count(), page.locator(".tile").count()
+        groups, tiles = page.locator(".nodes").count(), page.locator(".node-tile").count()
         browser.close()
     figures = {"view_ms": median(views), "filter_ms": median(filters), "filter_most_ms": max(filters)}
     return {"nodes": nodes, **figures, "longest_ms": longest, "events": changed, "groups": groups, "tiles": tiles}

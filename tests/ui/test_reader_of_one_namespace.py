@@ -15,14 +15,23 @@ from volsched.ui.access import Visibility
 from volsched.ui.server import Ui
 from volsched.ui.static_cluster import StaticCluster
 
-HIDDEN = ("secret", "keeper", "theirs", "hush", "node-")
+HIDDEN = ("secret", "keeper", "theirs", "hush", "node-0", "node-1", "node-2")
 PAGES = (
     *("/overview", "/state", "/what-if", "/what-if/quotas", "/what-if?queue=mine", "/what-if?nodes:node-1=2"),
     *("/queues", "/jobs", "/jobs?reason=secret", "/search?text=e", "/cards", "/cards?state=used", "/cards?node=node-1"),
-    *("/job/team/waits", "/nosuch"),
+    *("/job/team/waits", "/nosuch", "/queue/mine", "/nodes", "/nodes?colour=job&holder=secret", "/nodes?node=node-1"),
 )
-STREAMS = ("/events/overview", "/events/queues", "/events/jobs", "/events/job/team/waits", "/events/cards")
+STREAMS = (
+    "/events/overview",
+    "/events/queues",
+    "/events/jobs",
+    "/events/job/team/waits",
+    "/events/cards",
+    "/events/nodes",
+    "/events/queue/mine",
+)
 REFUSED = (
+    *("/queue/hush", "/events/queue/hush", "/node/node-1", "/events/node/node-1"),
     *(
         "/job/secret/keeper",
         "/job/secret/keeper/suggestions",

@@ -154,10 +154,11 @@ def _counted(tables: Iterable[QuotaTable]) -> Iterator[_Amount]:
 
 
 def _reclaimable(usage: Usage, name: str, amounts: Iterable[_Amount]) -> Iterator[Reclaimable]:
-    """Yield what a queue below its deserved share could reclaim, as the rules of ``volsched.quota.reclaim`` have it.
+    """Yield what a queue below its deserved share could reclaim at most.
 
-    The queues above it must stay within their deserved shares, too. Queues above and below it are no sources, nor are
-    queues with children: these hold what their children hold.
+    As in ``volsched.quota.reclaim``, other queues are sources with what they hold beyond their deserved shares. Queues
+    above and below it are none, nor are queues with children: these hold what their children hold. The shares of
+    queues above may allow less, and so may the plugins that protect pods.
     """
     queues = {each: use.queue for each, use in usage.queues.items()}
     above = levels(queues, name)
@@ -169,8 +170,7 @@ def _reclaimable(usage: Usage, name: str, amounts: Iterable[_Amount]) -> Iterato
         own = found.get(name)
         if own is None or own.deserved is None:
             continue
-        stated = [found[level] for level in above if level in found and found[level].deserved is not None]
-        short = min((each.deserved or 0) - each.used for each in stated)
+        short = own.deserved - own.used
         if short <= 0:
             continue
         sources = [

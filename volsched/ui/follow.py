@@ -32,8 +32,8 @@ from volsched.ui.waiting import Reason
 PAUSE_SECONDS: Final = 0.3
 """The time that changes wait for others before a session."""
 
-REST: Final = 2.0
-"""The pause after a session, as a multiple of its duration, so that sessions use a third of a core at most."""
+REST: Final = 4.0
+"""The pause after a session, as a multiple of its duration, so that sessions use a fifth of a core at most."""
 
 KEEP_UP_SECONDS: Final = 1.0
 """The time between two updates while no reader looks."""

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final, Protocol
 
@@ -30,6 +31,9 @@ HEARTBEAT_SECONDS: Final = 15.0
 PATIENCE_SECONDS: Final = 10.0
 """The time that a browser may take to read a chunk."""
 
+SHARE: Final = 0.125
+"""The part of a core that streams may take together, beside the sessions of the page."""
+
 CHUNK: Final = 1 << 16
 """Characters that are written at once."""
 
@@ -38,13 +42,30 @@ Changes = Callable[[Picture], Awaitable[Sequence[Event]]]
 """Returns the events by which a page shows another picture."""
 
 
+class Budget:
+    """The CPU that all streams together may take: ``wait`` until what was spent before is paid off."""
+
+    def __init__(self, share: float) -> None:
+        """``share`` is the largest part of a core."""
+        self._share = share
+        self._free_at = 0.0
+
+    def wait(self, now: float) -> float:
+        """Return the seconds to wait before more may be spent. ``now`` is any clock in seconds."""
+        return max(0.0, self._free_at - now)
+
+    def spend(self, seconds: float, now: float) -> None:
+        """Note CPU seconds that were spent."""
+        self._free_at = max(self._free_at, now) + seconds / self._share
+
+
 class LivePart(Protocol):
     """A part of a page in one browser."""
 
     async def show(self, scope: Visibility, picture: Picture) -> Sequence[Event]:
         """Show another picture. Return the events that do so in the browser."""
 
-    def everything(self) -> Sequence[Event]:
+    def everything(self) -> Iterable[Event]:
         """Return the events that show everything, whatever is shown."""
 
     @property
@@ -67,7 +88,7 @@ class Sections:
         before, self.html = self.html, await self._make(scope, picture)
         return [(name, html) for name, html in self.html.items() if before.get(name) != html]
 
-    def everything(self) -> Sequence[Event]:
+    def everything(self) -> Iterable[Event]:
         """Return the events that show all sections."""
         return list(self.html.items())
 
@@ -82,6 +103,7 @@ class Streams:
 
     def __init__(self, context: PageContext) -> None:
         self._context = context
+        self._budget = Budget(SHARE)
         self.open_of: Counter[str] = Counter()
 
     async def serve(self, request: web.Request, part: LivePart) -> web.StreamResponse:
@@ -96,7 +118,7 @@ class Streams:
         return await self.follow(request, number, [] if is_known else part.everything(), changes)
 
     async def follow(
-        self, request: web.Request, number: int, begin: Sequence[Event], changes: Changes
+        self, request: web.Request, number: int, begin: Iterable[Event], changes: Changes
     ) -> web.StreamResponse:
         """Send events to a reader who has picture ``number``: those to begin with, then the changes of each picture.
 
@@ -107,9 +129,13 @@ class Streams:
             await answer.prepare(request)
             try:
                 await _send(answer, begin, number)
+                begin = ()  # it may be large
                 while True:
                     number, picture = await self._next(request, answer, number)
-                    await _send(answer, await changes(picture), number)
+                    began = time.thread_time()
+                    events = await changes(picture)
+                    self._budget.spend(time.thread_time() - began, time.monotonic())
+                    await _send(answer, events, number)
             except (web.HTTPException, ConnectionError):
                 pass  # the reader may look no more, and hears why when the browser asks again; or has gone
             except TimeoutError:
@@ -134,14 +160,28 @@ class Streams:
         """Wait for the next picture. A line now and then finds readers that have gone, or lost access."""
         while True:
             try:
-                return await asyncio.wait_for(self._context.source.after(number), HEARTBEAT_SECONDS)
+                found = await asyncio.wait_for(self._context.source.after(number), HEARTBEAT_SECONDS)
+                while seconds := self._budget.wait(time.monotonic()):
+                    await asyncio.sleep(seconds)
+                    found = await self._context.source.picture()
+                return found
             except TimeoutError:
                 await self._context.who(request)
                 await _write(answer, b": still here\n\n")
 
 
-async def _send(answer: web.StreamResponse, events: Sequence[Event], number: int) -> None:
-    text = "".join(_text(event, number) for event in events)
+async def _send(answer: web.StreamResponse, events: Iterable[Event], number: int) -> None:
+    """Write events in chunks. Each event is made when those before it have been read, but for one chunk."""
+    waiting = ""
+    for event in events:
+        waiting += _text(event, number)
+        if len(waiting) >= CHUNK:
+            await _write_all(answer, waiting)
+            waiting = ""
+    await _write_all(answer, waiting)
+
+
+async def _write_all(answer: web.StreamResponse, text: str) -> None:
     for start in range(0, len(text), CHUNK):
         await _write(answer, text[start : start + CHUNK].encode())
 

@@ -122,3 +122,15 @@ document.addEventListener("input", (event) => {
 });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => document.querySelectorAll(".chart").forEach(draw));
 setInterval(keepAges, 1000);
+
+// --- the node map: the first tap on a card shows its holder, the second one opens the job ----------------------------
+
+let tapped = null;
+document.addEventListener("click", (event) => {
+  const run = event.target.closest("a.run");
+  if (run && event.pointerType === "touch" && run !== tapped) {
+    event.preventDefault();
+    run.focus();
+  }
+  tapped = run;
+});
