@@ -76,7 +76,7 @@ def measured(nodes: int, turns: int, seconds: float) -> dict[str, Any]:
         page.evaluate(_LONG_TASKS)
         move(served, nodes, running, seconds)
         longest, changed = page.evaluate("() => [window.longest, window.changed]")
-        groups, tiles = page.locator(".nodes").count(), page.locator(".tile").count()
+        groups, tiles = page.locator(".nodes").count(), page.locator(".node-tile").count()
         browser.close()
     figures = {"view_ms": median(views), "filter_ms": median(filters), "filter_most_ms": max(filters)}
     return {"nodes": nodes, **figures, "longest_ms": longest, "events": changed, "groups": groups, "tiles": tiles}

@@ -194,3 +194,12 @@ def test_versions_are_the_projects() -> None:
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
 
     assert (chart["version"], chart["appVersion"]) == (VERSION, VERSION)
+
+
+def test_the_page_has_the_name_of_the_cluster_and_the_address_of_grafana() -> None:
+    flags = ("ui.enabled=true", "ui.clusterName=eu west", "ui.grafanaUrl=https://g.example")
+    found = chart_objects(*(word for flag in flags for word in ("--set", flag)))
+
+    [page] = [each for name, each in of_kind(found, "Deployment").items() if name.endswith("ui")]
+    arguments = page["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert arguments[-2:] == ["--cluster-name=eu west", "--grafana-url=https://g.example"]

@@ -135,7 +135,7 @@ def test_ages_of_files_are_those_at_the_time_of_the_picture(known: StaticCluster
     known._now = CREATED + 7200
 
     async def story(ask: Ask) -> None:
-        _, text = await ask("/waiting")
+        _, text = await ask("/jobs")
         assert ">2 h</time>" in text
         assert f'data-now="{CREATED + 7200}"' in text
         assert 'hx-get="/state' not in text, "files do not change"
@@ -212,7 +212,7 @@ def test_a_snapshot_is_as_old_as_when_it_was_taken() -> None:
     cluster = StaticCluster(snapshot.read(snapshot.written(taken), "a.snapshot"), schedules=False)
 
     async def story(ask: Ask) -> None:
-        assert ">3 d</time>" in (await ask("/waiting"))[1]
+        assert ">3 d</time>" in (await ask("/jobs"))[1]
         assert "as of <time" in (await ask("/overview"))[1]
 
     asked(cluster, story)

@@ -9,9 +9,12 @@ from collections.abc import Iterable
 import msgspec
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
+from playwright.sync_api import sync_playwright
 
+from bench.followed_page import ServedPage
 from tests.ui.test_job_page import EVERYTHING, TEAM, Reader
 from tests.ui.worlds import gone, group, known_of, live_of, made, node, pod, puts, queue
+from tools import chromium
 from volsched.model import api
 from volsched.ui import node_map
 from volsched.ui.access import WHOLE, Visibility
@@ -200,7 +203,7 @@ def test_many_nodes_are_groups_first_and_opened_on_demand(live: Live, monkeypatc
 
     assert (heads(closed.html), closed.html.count("<li")) == (["A100", "T4"], 0)
     assert 'href="/nodes?open=A100#' in closed.html
-    assert opened.html.count('<li class="tile') == 2
+    assert opened.html.count('<li class="node-tile') == 2
     assert "7 of 16" in closed.html
 
 
@@ -210,8 +213,19 @@ def test_an_open_group_has_so_many_nodes_at_most(monkeypatch: pytest.MonkeyPatch
 
     html = view_of(picture, open="A100").html
 
-    assert html.count('<li class="tile') == 2
+    assert html.count('<li class="node-tile') == 2
     assert "3 are not" in html
+
+
+def test_node_moves_up_into_an_open_group_that_was_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_map, "MOST_TILES", 2)
+    live = live_of(known_of([node(f"n{number}") for number in range(4)]))
+    view = view_of(live.look(NOW), open="A100")
+
+    live.take([gone(node("n0"))])
+    view.show(WHOLE, live.look(NOW))
+
+    assert re.findall(r'href="/node/([^"]*)"', view.html) == ["n1", "n2"]
 
 
 # --- changes --------------------------------------------------------------------------------------------------------
@@ -278,8 +292,18 @@ def test_other_rights_show_everything_anew(live: Live) -> None:
 
     events = dict(view.show(TEAM, picture))
 
-    assert sorted(events) == ["legend", "map", "said"]
+    assert sorted(events) == ["legend", "map", "new", "said"]
     assert "keeper" not in "".join(events.values())
+
+
+def test_everything_is_sent_in_parts_that_make_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_map, "_AT_ONCE", 3)
+    view = view_of(live_of(known_of([node(f"n{number}") for number in range(8)])).look(NOW))
+
+    parts = [html for name, html in view.everything() if name == "new"]
+
+    assert [part.count("<li ") for part in parts] == [3, 3, 2]
+    assert re.findall(r'id="n-[^"]*"', "".join(parts)) == re.findall(r'id="n-[^"]*"', view.html)
 
 
 # --- rights ---------------------------------------------------------------------------------------------------------
@@ -367,3 +391,40 @@ def test_node_that_holds_nothing_has_words_for_it(cluster: StaticCluster) -> Non
 
     assert "No pod runs on this node." in text
     assert "No room on this node is promised" in text
+
+
+# --- a browser that follows -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.process
+def test_map_in_a_browser_follows_as_a_fresh_one_looks() -> None:
+    """Tiles, groups, legend and sums are put in place by htmx, from what the stream sends."""
+    program, environment = chromium.find()
+    everything = puts(node("n1"), node("n2"), node("t", 4, "T4"), queue("mine"), *running("team/a", 2, "n1", "mine"))
+    with ServedPage(everything).running() as served, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, env={**environment}, args=["--no-sandbox"])
+        page, fresh = (browser.new_page(base_url=f"http://{served.address}") for _ in range(2))
+        page.goto(served.link)
+        fresh.goto(served.link)
+        page.goto("/nodes")
+        for changes, found in (
+            (puts(*running("team/b", 3, "n2", "mine")), "PodGroup/b"),
+            (puts(node("h", 8, "H100"), *running("team/c", 1, "h", "mine")), "PodGroup/c"),
+            ([gone(node("t", 4, "T4")), *puts(node("n3"), *running("team/d", 1, "n3", "mine"))], "PodGroup/d"),
+        ):
+            served.push(list(changes))
+            page.locator(f'a.run[aria-label*="{found}"]').wait_for(timeout=60_000)
+            fresh.goto("/nodes")
+            for part in ("#map", "#legend", "#said"):
+                assert page.locator(part).inner_text() == fresh.locator(part).inner_text()
+            assert page.locator("#map [id]").evaluate_all(IDS) == fresh.locator("#map [id]").evaluate_all(IDS)
+        again = page.locator("#map").inner_text()
+        page.add_init_script("window.sent = 0; addEventListener('htmx:sseMessage', () => { window.sent += 1; });")
+        page.route("**/events/nodes*", lambda route: route.continue_(url=f"http://{served.address}/events/nodes"))
+        page.goto("/nodes")
+        page.wait_for_function("() => window.sent >= 5", timeout=60_000)
+        assert page.locator("#map").inner_text() == again, "everything takes the place of what was there"
+        browser.close()
+
+
+IDS = "elements => elements.map(element => element.id)"

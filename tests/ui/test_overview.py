@@ -20,6 +20,7 @@ from volsched.model import api
 from volsched.model.held_nodes import RESERVED, stamp
 from volsched.ui.access import WHOLE, Visibility
 from volsched.ui.history import DAY_SECONDS, POINT_SECONDS, Day
+from volsched.ui.jobs_page import JobQuery, JobsView
 from volsched.ui.overview_page import OverviewView, segments_of, shares_of
 from volsched.ui.pages import Pages
 from volsched.ui.picture import Live, Picture
@@ -157,7 +158,7 @@ def test_counts_of_reasons_are_those_of_the_lists_that_they_link_to() -> None:
     pages = Pages(lambda: NOW)
 
     for reason in picture.overview.reasons:
-        view = pages.view("waiting", {"reason": reason.words})
+        view = JobsView(pages, JobQuery.of({"state": "waiting", "reason": reason.words}))
         view.show(seen_by(WHOLE, picture), picture.history)
         assert len(view.table.html) == reason.jobs > 0
 

@@ -15,15 +15,29 @@ from volsched.ui.access import Visibility
 from volsched.ui.server import Ui
 from volsched.ui.static_cluster import StaticCluster
 
-HIDDEN = ("secret", "keeper", "theirs", "hush", "node-")
+HIDDEN = ("secret", "keeper", "theirs", "hush", "node-0", "node-1", "node-2")
 PAGES = (
     *("/overview", "/state", "/what-if", "/what-if/quotas", "/what-if?queue=mine", "/what-if?nodes:node-1=2"),
-    *("/queues", "/waiting", "/waiting?reason=secret", "/cards", "/cards?state=used", "/cards?node=node-1"),
-    *("/job/team/waits", "/nosuch"),
+    *("/queues", "/jobs", "/jobs?reason=secret", "/search?text=e", "/cards", "/cards?state=used", "/cards?node=node-1"),
+    *("/job/team/waits", "/nosuch", "/queue/mine", "/nodes", "/nodes?colour=job&holder=secret", "/nodes?node=node-1"),
 )
-STREAMS = ("/events/overview", "/events/queues", "/events/waiting", "/events/cards")
+STREAMS = (
+    "/events/overview",
+    "/events/queues",
+    "/events/jobs",
+    "/events/job/team/waits",
+    "/events/cards",
+    "/events/nodes",
+    "/events/queue/mine",
+)
 REFUSED = (
-    *("/job/secret/keeper", "/job/secret/keeper/explanation", "/what-if/quotas?queue=hush"),
+    *("/queue/hush", "/events/queue/hush", "/node/node-1", "/events/node/node-1"),
+    *(
+        "/job/secret/keeper",
+        "/job/secret/keeper/suggestions",
+        "/events/job/secret/keeper",
+        "/what-if/quotas?queue=hush",
+    ),
     *("/what-if/result?queue=hush&quota:capability:cpu=1", "/what-if/result?nodes:node-1=1"),
 )
 
@@ -89,7 +103,7 @@ def test_what_others_have_is_counted(cluster: StaticCluster) -> None:
 
     assert "of 24 cards used" in text
     assert "1 job is of others" in text
-    assert "team" in answers(cluster, ("/waiting",))["/waiting"][1]
+    assert "team" in answers(cluster, ("/jobs",))["/jobs"][1]
 
 
 def test_questions_about_others_are_refused(cluster: StaticCluster) -> None:

@@ -108,6 +108,40 @@ def test_cards_are_taken_by_the_pods_that_simulate_places(page: Page) -> None:
 
 
 @pytest.mark.process
+def test_node_map_is_filtered_while_typing_and_names_holders_by_keyboard(page: Page) -> None:
+    page.goto("/nodes")
+    page.get_by_role("searchbox", name="Holder").fill("detector")
+    expect(page.locator(".node-tile")).to_have_count(1)
+
+    cell = page.get_by_role("link", name="PodGroup/detector in vision, queue vision")
+    cell.focus()
+
+    assert "PodGroup/detector in vision" in cell.evaluate("e => getComputedStyle(e, '::after').content")
+    cell.press("Enter")
+    page.wait_for_url("**/job/vision/detector")
+
+
+@pytest.mark.process
+def test_first_tap_on_a_card_shows_its_holder_and_the_second_opens_the_job(
+    browser: Browser, address: str, link: str
+) -> None:
+    context = browser.new_context(base_url=address, viewport={"width": 390, "height": 800}, has_touch=True)
+    page = context.new_page()
+    page.goto(link)
+    page.goto("/nodes?holder=detector")
+    cell = page.locator("a.run")
+
+    cell.tap()
+    expect(cell).to_be_focused()
+    assert "PodGroup/detector" in cell.evaluate("e => getComputedStyle(e, '::after').content")
+    assert page.url.endswith("/nodes?holder=detector")
+
+    cell.tap()
+    page.wait_for_url("**/job/vision/detector")
+    context.close()
+
+
+@pytest.mark.process
 def test_a_job_that_waits_is_explained_with_what_would_help(page: Page) -> None:
     page.goto("/jobs?namespace=vision")
     row = page.locator("tbody tr", has_text="PodGroup/segmenter")

@@ -32,6 +32,12 @@ NO_LABEL: Final = "without this label"
 MOST_TILES: Final = 1024
 """Nodes that are shown at once. If there are more, groups are shown closed, and opened on demand."""
 
+_AT_ONCE: Final = 100
+"""Tiles in one event, when everything is sent."""
+
+_MOST_KNOWN: Final = 1024
+"""Equal values of which a map keeps one object each."""
+
 MOST_LEGEND: Final = 24
 COLOURS: Final = 12
 FILTERS: Final = ("model", "node", "holder", "queue")
@@ -102,6 +108,10 @@ class LegendEntry(NamedTuple):
     cards: int
 
 
+LegendKey = tuple[str, str, Mark]
+"""The name, namespace and mark of a queue or job."""
+
+
 class GroupHead(NamedTuple):
     """The sums of a group, and whether its nodes are shown. ``more`` nodes are not, although it is open."""
 
@@ -166,15 +176,14 @@ def holder_for(scope: Visibility, state: NodeState, pod: str) -> CardHolder:
 # --- tiles ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """A node's share of one group: its tile, and what it adds to the sums."""
+class _Part(NamedTuple):
+    """What a node adds to the sums of one group. Equal ones are one object, as a map has thousands."""
 
-    tile: Tile
     used: int
     total: int
     unusable: int
-    legend: Mapping[tuple[str, str, Mark], int]
+    states: tuple[str, ...]
+    legend: tuple[tuple[LegendKey, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,10 +208,10 @@ class Query:
         )
 
 
-def _parts(state: NodeState, query: Query, scope: Visibility, colours: Colouring) -> dict[str, _Part]:
-    """Return the parts of a node by group; none if the filters leave it out."""
+def _pairs(state: NodeState, query: Query, scope: Visibility, colours: Colouring) -> Iterator[tuple[str, _Part, Tile]]:
+    """Yield the groups of a node with its parts and tiles there; none if the filters leave it out."""
     if scope.nodes and query.filters.get("node", "") not in state.name.lower():
-        return {}
+        return
     model = query.filters.get("model", "")
     shown = [cards for cards in state.cards if model in cards.model.lower()]
     groups: dict[str, list[NodeCards]] = {}
@@ -213,20 +222,22 @@ def _parts(state: NodeState, query: Query, scope: Visibility, colours: Colouring
             groups[NO_CARDS] = []
     elif shown or not model:
         groups[state.labels.get(query.group, NO_LABEL)] = shown
-    found = ((group, _part(state, group, cards, query, scope, colours)) for group, cards in groups.items())
-    return {group: part for group, part in found if part is not None}
+    for group, of_group in groups.items():
+        found = _part(state, group, of_group, query, scope, colours)
+        if found is not None:
+            yield group, *found
 
 
 def tiles_of(state: NodeState, query: Query, scope: Visibility, colours: Colouring) -> dict[str, Tile]:
     """Return the tiles of one node by group."""
-    return {group: part.tile for group, part in _parts(state, query, scope, colours).items()}
+    return {group: tile for group, _, tile in _pairs(state, query, scope, colours)}
 
 
 def _part(
     state: NodeState, group: str, shown: Sequence[NodeCards], query: Query, scope: Visibility, colours: Colouring
-) -> _Part | None:
+) -> tuple[_Part, Tile] | None:
     wanted = query.filters.get("holder", ""), query.filters.get("queue", "")
-    legend: Counter[tuple[str, str, Mark]] = Counter()
+    legend: Counter[LegendKey] = Counter()
     runs = [run for cards in shown for run in _runs(state, cards, wanted, scope, colours, legend)]
     is_filtered = any(wanted)
     if is_filtered and not any(run.mark is not None and not run.is_dim for run in runs):
@@ -246,7 +257,8 @@ def _part(
         tuple(runs),
         tuple(share for cards in shown for share in cards.shares) if scope.nodes else (),
     )
-    return _Part(tile, used, total, total - used if state.states else 0, legend)
+    unusable = total - used if state.states else 0
+    return _Part(used, total, unusable, tile.states, tuple(sorted(legend.items()))), tile
 
 
 def _runs(
@@ -255,7 +267,7 @@ def _runs(
     wanted: tuple[str, str],
     scope: Visibility,
     colours: Colouring,
-    legend: Counter[tuple[str, str, Mark]],
+    legend: Counter[LegendKey],
 ) -> Iterator[Run]:
     """Yield the runs of a node's cards of one model, and count them in the legend."""
     known: dict[str, tuple[CardHolder, ...]] = {"": ()}
@@ -335,34 +347,39 @@ class MapTemplates:
 
 
 class _Group:
-    """The parts of one group, in the order of the nodes' names, with its sums."""
+    """The parts of one group by node, with its sums."""
 
     def __init__(self) -> None:
         self.parts: dict[str, _Part] = {}
-        self.order: list[tuple[Any, str]] = []
         self.sums = Counter[str]()
         self.states = Counter[str]()
+        self._order: list[str] | None = None
+
+    @property
+    def order(self) -> list[str]:
+        """Return the nodes in the natural order of their names."""
+        if self._order is None:
+            self._order = sorted(self.parts, key=natural)
+        return self._order
 
     def put(self, node: str, part: _Part | None) -> None:
         """Replace the part of a node."""
         before = self.parts.pop(node, None)
-        place = natural(node), node
         for sign, each in ((-1, before), (1, part)):
             if each is not None:
                 self.sums["used"] += sign * each.used
                 self.sums["total"] += sign * each.total
                 self.sums["unusable"] += sign * each.unusable
-                for state in each.tile.states:
+                for state in each.states:
                     self.states[state] += sign
         if part is not None:
             self.parts[node] = part
-        if (before is None) == (part is None):
-            return
-        at = bisect_left(self.order, place)
-        if part is None:
-            del self.order[at]
-        else:
-            self.order.insert(at, place)
+        if (before is None) != (part is None):
+            self._order = None
+
+
+_NO_NODE: Final = NodeState("", (), {}, (), {}, 0)
+"""Stands for the nodes that the reader may not see."""
 
 
 class MapView:
@@ -379,10 +396,12 @@ class MapView:
         self._colours = Colouring(query.colour, ())
         self._nodes: tuple[NodeState, ...] = ()
         self._groups: dict[str, _Group] = {}
-        self._groups_of: dict[str, frozenset[str]] = {}
-        self._legend = Counter[tuple[str, str, Mark]]()
+        self._groups_of: dict[str, tuple[str, ...]] = {}
+        self._known: dict[Any, Any] = {}
+        self._fresh: dict[tuple[str, str], Tile] = {}
+        self._legend = Counter[LegendKey]()
         self._is_all_open = True
-        self._tiles: dict[str, dict[Tile, str]] = {}
+        self._tiles: dict[str, dict[str, tuple[NodeState, str]]] = {}
         self._heads: dict[str, str] = {}
         self._rest: dict[str, str] = {}
         self.labels: tuple[str, ...] = ()
@@ -399,28 +418,40 @@ class MapView:
         for name, state in _changed(self._nodes, picture.nodes):
             touched |= self._put(name, state)
         self._nodes = picture.nodes
-        return [*self._differences(touched), *self._rest_events()] if touched else []
+        events = [*self._differences(touched), *self._rest_events()] if touched else []
+        self._fresh.clear()
+        return events
 
     def _show_all(self, scope: Visibility, queues: frozenset[str], nodes: tuple[NodeState, ...]) -> list[Event]:
         """Show everything anew."""
-        self._is_new, self._scope, self._queues, self._nodes = False, scope, queues, nodes
+        self._is_new, self._scope, self._queues = False, scope, queues
+        self._nodes = nodes
         self._colours = Colouring(self.query.colour, queues)
-        self._groups, self._groups_of, self._legend = {}, {}, Counter()
+        self._groups, self._groups_of, self._legend, self._known = {}, {}, Counter(), {}
         self._tiles, self._heads, self._rest = {}, {}, {}
         for state in nodes:
             self._put(state.name, state)
-        self._is_all_open = not scope.nodes or sum(len(group.order) for group in self._groups.values()) <= MOST_TILES
+        self._is_all_open = not scope.nodes or sum(len(group.parts) for group in self._groups.values()) <= MOST_TILES
         for name in self._groups:
             self._make(name)
+        self._fresh.clear()
         self._rest_events()
-        return self.everything()
+        return list(self.everything())
+
+    def _node(self, name: str) -> NodeState:
+        """Return a node."""
+        return self._nodes[bisect_left(self._nodes, name, key=lambda state: state.name)]
 
     def _put(self, name: str, state: NodeState | None) -> set[str]:
         """Replace a node. Return the groups that it touches."""
-        parts = _parts(state, self.query, self._scope, self._colours) if state else {}
+        pairs = _pairs(state, self.query, self._scope, self._colours) if state is not None else ()
+        parts = {}
+        for group, part, tile in pairs:
+            parts[group] = self._one(part)
+            self._fresh[group, name] = tile
         touched = {*self._groups_of.pop(name, ()), *parts}
         if parts:
-            self._groups_of[name] = frozenset(parts)
+            self._groups_of[name] = self._one(tuple(parts))
         for group in touched:
             found = self._groups.setdefault(group, _Group())
             self._count(found.parts.get(name), -1)
@@ -430,8 +461,14 @@ class MapView:
                 del self._groups[group]
         return touched
 
+    def _one(self, value: Any) -> Any:
+        """Return the one object that stands for all equal values."""
+        if len(self._known) > _MOST_KNOWN:
+            self._known.clear()
+        return self._known.setdefault(value, value)
+
     def _count(self, part: _Part | None, sign: int) -> None:
-        for key, count in part.legend.items() if part is not None else ():
+        for key, count in part.legend if part is not None else ():
             self._legend[key] += sign * count
             if not self._legend[key]:
                 del self._legend[key]
@@ -439,18 +476,44 @@ class MapView:
     # -- HTML ---------------------------------------------------------------------------------------------------------
 
     def _make(self, name: str) -> None:
-        """Make the HTML of a group; tiles that are equal to those before are the same text."""
-        shown, known = self._shown(name) if self._is_open(name) else [], self._tiles.get(name, {})
-        self._tiles[name] = {tile: known.get(tile) or self._templates.tile(tile=tile) for tile in shown}
+        """Make the HTML of a group. Tiles of nodes that are the same objects as before are the same text."""
+        known = self._tiles.get(name, {})
+        self._tiles[name] = {}
+        if self._is_open(name):
+            shown = self._named_tiles(name, known) if self._has_names else self._own_tile(name)
+            self._tiles[name] = dict(shown)
         self._make_head(name)
+
+    def _named_tiles(
+        self, name: str, known: Mapping[str, tuple[NodeState, str]]
+    ) -> Iterator[tuple[str, tuple[NodeState, str]]]:
+        """Yield the nodes of a group with their tiles."""
+        for node in self._groups[name].order[:MOST_TILES]:
+            state = self._node(node)
+            before = known.get(node)
+            if before is None or before[0] is not state:
+                tile = self._fresh.get((name, node)) or tiles_of(state, self.query, self._scope, self._colours)[name]
+                before = state, self._templates.tile(tile=tile)
+            yield node, before
+
+    def _own_tile(self, name: str) -> Iterator[tuple[str, tuple[NodeState, str]]]:
+        """Yield one tile with all cards of the reader in a group, without names of nodes."""
+        states = [state for state in self._nodes if name in self._groups_of.get(state.name, ())]
+        tiles = [
+            tiles_of(state, self.query, self._scope, self._colours)[name] for state in states if self._has_own(state)
+        ]
+        own = tuple(_joined(run for tile in tiles for run in tile.runs))
+        if own:
+            tile = Tile(tile_id("own", name), "", (), 0, None, 0, 0, own, ())
+            yield "", (_NO_NODE, self._templates.tile(tile=tile))
 
     def _make_head(self, name: str) -> None:
         group, is_open = self._groups[name], self._is_open(name)
-        more = max(0, len(group.order) - MOST_TILES) if is_open and self._has_names else 0
+        more = max(0, len(group.parts) - MOST_TILES) if is_open and self._has_names else 0
         head = GroupHead(
             group_id(name),
             name,
-            len(group.order),
+            len(group.parts),
             group.sums["used"],
             group.sums["total"],
             group.sums["unusable"],
@@ -469,23 +532,29 @@ class MapView:
     def _is_open(self, name: str) -> bool:
         return self._is_all_open or name in self.query.open
 
-    def _shown(self, name: str) -> list[Tile]:
-        """Return the tiles of an open group. Without names of nodes, one tile has all own cells."""
-        group = self._groups[name]
-        tiles = [group.parts[node].tile for _, node in group.order]
-        if self._has_names:
-            return tiles[:MOST_TILES]
-        own = tuple(_joined(run for tile in tiles for run in tile.runs))
-        return [Tile(tile_id("own", name), "", (), 0, None, 0, 0, own, ())] if own else []
+    def _has_own(self, state: NodeState) -> bool:
+        """True if cards of a node may be those of pods that the reader may see."""
+        if any(cards.sort == "device" and cards.used for cards in state.cards):
+            return True
+        return any(self._scope.names(pod.partition("/")[0]) for pod in state.owners)
 
-    def _group_html(self, name: str) -> str:
-        tiles = "\n".join(self._tiles[name].values())
-        body = f'<ul class="tiles">\n{tiles}\n</ul>' if tiles else ""
+    def _group_html(self, name: str, tiles: Iterable[tuple[NodeState, str]] | None = None) -> str:
+        """Return a group with some of its tiles, by default with all."""
+        html = "\n".join(html for _, html in (self._tiles[name].values() if tiles is None else tiles))
+        body = f'<ul class="node-tiles" id="{group_id(name)}-tiles">\n{html}\n</ul>' if html else ""
         return f'<section class="nodes" id="{group_id(name)}">{self._heads[name]}{body}</section>'
 
-    def everything(self) -> list[Event]:
-        """Return the events that show everything, whatever is shown."""
-        return [("map", self.html), *((name, html) for name, html in self._rest.items())]
+    def everything(self) -> Iterator[Event]:
+        """Yield the events that show everything, whatever is shown: some tiles each, so that none is large."""
+        yield "map", "<!-- the groups follow -->"
+        for name in sorted(self._groups, key=natural):
+            tiles = list(self._tiles[name].values())
+            first = f'<div hx-swap-oob="beforeend:#map">{self._group_html(name, tiles[:_AT_ONCE])}</div>'
+            yield "new", first
+            for start in range(_AT_ONCE, len(tiles), _AT_ONCE):
+                html = "\n".join(html for _, html in tiles[start : start + _AT_ONCE])
+                yield "new", f'<ul hx-swap-oob="beforeend:#{group_id(name)}-tiles">{html}</ul>'
+        yield from self._rest.items()
 
     @property
     def html(self) -> str:
@@ -536,9 +605,9 @@ class MapView:
         """Return the HTML of what changed in a group: its head and tiles, or the group if it has other nodes."""
         head, tiles = self._heads[name], self._tiles[name]
         self._make(name)
-        if [tile.id for tile in tiles] != [tile.id for tile in self._tiles[name]]:
+        if list(tiles) != list(self._tiles[name]):
             return [self._group_html(name).replace("<section ", '<section hx-swap-oob="true" ', 1)]
-        found = [html for tile, html in self._tiles[name].items() if tile not in tiles]
+        found = [html for node, (_, html) in self._tiles[name].items() if html != tiles[node][1]]
         changed = [html.replace("<li ", '<li hx-swap-oob="true" ', 1) for html in found]
         if head != self._heads[name]:
             changed.insert(0, self._heads[name].replace("<header ", '<header hx-swap-oob="true" ', 1))

@@ -65,7 +65,7 @@ class _LiveMap:
         """Show another picture."""
         return self.view.show(scope, picture)
 
-    def everything(self) -> Sequence[Event]:
+    def everything(self) -> Iterable[Event]:
         """Return the events that show all groups."""
         return self.view.everything()
 

@@ -22,7 +22,7 @@ from volsched.mirror.reading import seconds
 from volsched.ui.history import Moment, number
 from volsched.ui.redaction import VisiblePicture
 from volsched.ui.table import Event, Table
-from volsched.ui.words import cards_first, share, short_bar, until
+from volsched.ui.words import cards_first, expected, share, short_bar
 
 VIEWS: Final = ("queues", "cards")
 """The views that are followed live."""
@@ -130,7 +130,7 @@ SHORT_NAME: Final = 16
 
 _PARTS: Final = re.compile(r"[^-/._:,]*[-/._:,]+|[^-/._:,]+")
 
-_SECTIONS: Final = {"job": "jobs", "waiting": "jobs", "queue": "queues", "node": "nodes", "cards": "nodes"}
+_SECTIONS: Final = {"job": "jobs", "queue": "queues", "node": "nodes", "cards": "nodes"}
 """The page in the header to which another template belongs."""
 
 
@@ -149,6 +149,7 @@ def environment(now: Callable[[], float] = time.time) -> Environment:
         job_address=job_address,
         name=name,
         stamp=stamp_seconds,
+        expected=lambda at: expected(at, now()),
         until=lambda at: until(at, now()),
         number=cards_text,
         words_of=words_of,
@@ -314,6 +315,11 @@ def age(since: float | None, now: float) -> str:
         if seconds >= length:
             return f"{seconds // length} {unit}"
     return f"{seconds} s"
+
+
+def until(at: float, now: float) -> str:
+    """Return how far a moment is from now: `in 2 h`, or `5 min ago`; times are in seconds since the epoch."""
+    return f"in {age(now, at)}" if at > now else f"{age(at, now)} ago"
 
 
 _HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")

@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final, Protocol
 
@@ -65,7 +65,7 @@ class LivePart(Protocol):
     async def show(self, scope: Visibility, picture: Picture) -> Sequence[Event]:
         """Show another picture. Return the events that do so in the browser."""
 
-    def everything(self) -> Sequence[Event]:
+    def everything(self) -> Iterable[Event]:
         """Return the events that show everything, whatever is shown."""
 
     @property
@@ -88,7 +88,7 @@ class Sections:
         before, self.html = self.html, await self._make(scope, picture)
         return [(name, html) for name, html in self.html.items() if before.get(name) != html]
 
-    def everything(self) -> Sequence[Event]:
+    def everything(self) -> Iterable[Event]:
         """Return the events that show all sections."""
         return list(self.html.items())
 
@@ -118,7 +118,7 @@ class Streams:
         return await self.follow(request, number, [] if is_known else part.everything(), changes)
 
     async def follow(
-        self, request: web.Request, number: int, begin: Sequence[Event], changes: Changes
+        self, request: web.Request, number: int, begin: Iterable[Event], changes: Changes
     ) -> web.StreamResponse:
         """Send events to a reader who has picture ``number``: those to begin with, then the changes of each picture.
 
@@ -129,6 +129,7 @@ class Streams:
             await answer.prepare(request)
             try:
                 await _send(answer, begin, number)
+                begin = ()  # it may be large
                 while True:
                     number, picture = await self._next(request, answer, number)
                     began = time.thread_time()
@@ -169,8 +170,18 @@ class Streams:
                 await _write(answer, b": still here\n\n")
 
 
-async def _send(answer: web.StreamResponse, events: Sequence[Event], number: int) -> None:
-    text = "".join(_text(event, number) for event in events)
+async def _send(answer: web.StreamResponse, events: Iterable[Event], number: int) -> None:
+    """Write events in chunks. Each event is made when those before it have been read, but for one chunk."""
+    waiting = ""
+    for event in events:
+        waiting += _text(event, number)
+        if len(waiting) >= CHUNK:
+            await _write_all(answer, waiting)
+            waiting = ""
+    await _write_all(answer, waiting)
+
+
+async def _write_all(answer: web.StreamResponse, text: str) -> None:
     for start in range(0, len(text), CHUNK):
         await _write(answer, text[start : start + CHUNK].encode())
 

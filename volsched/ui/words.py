@@ -24,7 +24,7 @@ def cards_first(requests: Mapping[str, str]) -> list[tuple[str, str]]:
     return [(name, requests[name]) for name in sorted(requests, key=place)[:MOST_REQUESTS]]
 
 
-def until(at: float, now: float) -> str:
+def expected(at: float, now: float) -> str:
     """Return a time to come for people, in UTC, and how long it is until then; both in seconds since the epoch."""
     seconds = max(0, int(at - now))
     days, rest = divmod(seconds, 86400)
