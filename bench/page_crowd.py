@@ -43,7 +43,7 @@ def main() -> None:
     with ServedPage(everything, by_team=True).running() as served, ExitStack() as stack:
         for number in range(BROWSERS):
             stack.enter_context(reading(served, number))
-        time.sleep(5)
+        time.sleep(min(5.0, given.seconds))
         for state in ("quiet", "moving", "unread"):
             before = memory_mib()
             if state == "unread":

@@ -96,7 +96,7 @@ def main() -> None:
         watch = Stopwatch()
         with page(cluster, config, Path(folder, "ui.log")) as served:
             streams = {
-                view: Stream(served, f"/events/{view}?namespace={LATE}") for view in ("cards", "waiting", "queues")
+                view: Stream(served, f"/events/{view}?state=&namespace={LATE}") for view in ("cards", "jobs", "queues")
             }
             streams["queues"].wait_for("default")
             streams["cards"].wait_for("node-00000")
@@ -183,14 +183,14 @@ def changes(cluster: ControlPlane, cards: int) -> dict[str, tuple[str, Change]]:
         pod = a_pod(f"late-{turn}", scheduler="volsched", annotations=annotations, cpu="1", memory="1Gi", **many)
         pod["spec"]["automountServiceAccountToken"] = False
         cluster.api.create(f"/api/v1/namespaces/{LATE}/pods", pod)
-        return f"{LATE}/late-{turn}<"
+        return f'/job/{LATE}/late-{turn}"'
 
     def quota(turn: int) -> str:
         quota = str(cards + turn + 1)
         cluster.api.patch(f"{VOLCANO}/queues/default", {"spec": {"capability": {live.CARDS: quota}}})
         return f"limit </span>{quota}<"
 
-    return {"bound": ("cards", bound), "waits": ("waiting", waits), "quota": ("queues", quota)}
+    return {"bound": ("cards", bound), "waits": ("jobs", waits), "quota": ("queues", quota)}
 
 
 def measured(name: str, stream: Stream, change: Change, turns: int, pid: int) -> dict[str, Any]:

@@ -14,6 +14,8 @@ from bench import common
 from bench.__main__ import NAMES, main
 
 ON_SMALL_SIZES = {
+    "page_browser": ["--nodes", "16", "--turns", "1", "--seconds", "1"],
+    "page_crowd": ["--nodes", "16", "--running", "32", "--waiting", "2", "--seconds", "1"],
     "decisions": ["--nodes", "100", "--repeats", "1", "--no-naive"],
     "sessions": ["--nodes", "700", "--running", "200", "--gangs", "50", "--turns", "2"],
     "sharing": ["--draws", "1"],

@@ -195,6 +195,7 @@ class Follower:
         await self._complete.wait()
         number, changes, self._changes = self._number, self._changes, []
         self._made = number, await asyncio.to_thread(self._look, changes)
+        self._took = 0.0  # the first look is at everything, and says nothing about those that follow
         gc.collect()
         gc.freeze()
         gc.set_threshold(*GC_THRESHOLDS)
