@@ -27,6 +27,7 @@ from volsched.model.errors import ConfigError
 from volsched.model.values.visible import visible
 from volsched.ports import CycleReport
 from volsched.simulation.documents import InputError, read_text
+from volsched.simulation.manifests import Inventory
 from volsched.simulation.runner import SCHEDULER_NAMES
 
 _LONG: Final = 2.0
@@ -100,6 +101,13 @@ def _read(paths: Sequence[str], flags: Mapping[str, Any]) -> ClusterSnapshot:
     inventory = read_manifests(paths) if paths else None
     if inventory is not None and not flags["config"]:
         check_rivals(inventory)
+    found = configured_cluster(flags, inventory)
+    objects = inventory.objects if inventory is not None else _of_cluster(flags)
+    return replace(found, objects=tuple(objects), origin=found.origin or "the built-in configuration")
+
+
+def configured_cluster(flags: Mapping[str, Any], inventory: Inventory | None = None) -> ClusterSnapshot:
+    """Return the configuration in force, of manifests or of the cluster, without any objects yet."""
     counts = in_force.configuration(inventory, flags)
     if counts.doubt:
         report(counts.doubt, "warning")
@@ -107,9 +115,7 @@ def _read(paths: Sequence[str], flags: Mapping[str, Any]) -> ClusterSnapshot:
         report(f"{counts.refusal}; {BUILT_IN_COUNTS}", "warning")
     names = tuple(dict.fromkeys(flags["scheduler_names"])) or counts.names or SCHEDULER_NAMES
     queue = flags["default_queue"] or counts.default_queue or "default"
-    text, origin = counts.text or DEFAULT_CONFIGURATION, counts.origin or "the built-in configuration"
-    objects = inventory.objects if inventory is not None else _of_cluster(flags)
-    return ClusterSnapshot(tuple(objects), text, origin, names, queue)
+    return ClusterSnapshot((), counts.text or DEFAULT_CONFIGURATION, counts.origin, names, queue)
 
 
 def _of_cluster(flags: Mapping[str, Any]) -> list[api.ApiObject]:

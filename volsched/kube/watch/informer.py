@@ -80,7 +80,8 @@ class Informer:
     `listed` becomes True when the sink has everything that was there at one moment (or when the server does not have
     an optional kind) and stays so. `restarts` counts by reason how often a watch had to be begun again, `changes` what
     was handed to the sink. `is_full` is asked whether the sink cannot take more now. `trim` takes out of an object that
-    was just decoded what is not to be kept.
+    was just decoded what is not to be kept. `on_trouble` is called with each failure that is tried again, and with None
+    when the server answers after it.
     """
 
     def __init__(
@@ -99,6 +100,8 @@ class Informer:
         self.absent = False
         self.restarts: Counter[str] = Counter()
         self.changes = 0
+        self.on_trouble: Callable[[ApiError | None], None] = lambda _: None
+        self._has_trouble = False
         self._api = api_server
         self._sink = sink
         self._silence = silence
@@ -237,6 +240,8 @@ class Informer:
             wait = max(self._backoff.next(), error.retry_after or 0.0)
             self.restarts[error.code] += 1
             self._report_trouble(error, wait)
+            self._has_trouble = True
+            self.on_trouble(error)
             await asyncio.sleep(wait)
 
     def _report_trouble(self, error: ApiError, wait: float) -> None:
@@ -245,6 +250,12 @@ class Informer:
             _log.error("not allowed to watch; see manifests/rbac", resource=plural, error=str(error), retry_in=wait)
         elif self._backoff.failures == 2 or self._backoff.failures % 10 == 0:
             _log.warning("watch failed", resource=plural, error=str(error), retry_in=round(wait, 2))
+
+    def _answered(self) -> None:
+        """The server answers: a trouble is over."""
+        if self._has_trouble:
+            self._has_trouble = False
+            self.on_trouble(None)
 
     async def _is_absent(self) -> bool:
         """True if an optional kind that we may not read does not exist anyway: the server checks rights first."""
@@ -303,6 +314,7 @@ class Informer:
         while True:
             parameters = {"continue": continued} if continued else {}
             page = self._reader.page(await page_of(self._api, self.resource, **parameters))
+            self._answered()
             self._heard()
             items = page.items or ()
             for at in range(0, max(1, len(items)), ITEMS_AT_ONCE):
@@ -352,6 +364,7 @@ class Informer:
     async def _read(self, query: str, timeout: float | None = None) -> None:  # noqa: ASYNC109 - of the bytes, not of us
         """Read one watch to its end."""
         async with self._api.stream(query, self.resource.plural, timeout or self._silence) as read:
+            self._answered()
             if self._silence < BOOKMARK_SECONDS:
                 self._heard()  # it is left before a bookmark may come, so that it could be opened has to do
             rest = b""
