@@ -164,7 +164,7 @@ def test_an_explanation_and_cards_follow_objects(
         watching("explain", "pod", "train-0", "-n", namespace, "-w", *admin) as explained,
         watching("cards", "--watch", *admin, "-o", "json") as cards,
     ):
-        explained.wait_for(f'there is no pod "{namespace}/train-0"')
+        explained.wait_for(f"there is no pod {namespace}/train-0")
         cards.wait_for('"warnings"')
         manifests_applied.api.create(f"/api/v1/namespaces/{namespace}/pods", body)
         explained.wait_for(f"pod {namespace}/train-0 waits")
