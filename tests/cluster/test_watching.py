@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import uuid
@@ -26,6 +27,8 @@ pytest_plugins = ["tests.cluster.scheduling_fixtures"]
 QUOTA = "volcano.sh/card.quota"
 LOST = "the connection to the API server is lost, trying again"
 AGAIN = "the API server answers again"
+PATIENCE = 120.0
+"""Seconds of silence after which a text is not waited for any more."""
 
 
 class Watched:
@@ -43,6 +46,7 @@ class Watched:
     def wait_for(self, *texts: str, since: int = 0) -> str:
         """Read until all of these texts have come after a place; a process that ends before is a failure."""
         while not all(text in self.text[since:] for text in texts):
+            assert select.select([self._ours], [], [], PATIENCE)[0], f"silent without {texts}: {self.text}"
             try:
                 came = os.read(self._ours, 1 << 16)
             except OSError:

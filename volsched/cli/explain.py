@@ -188,9 +188,14 @@ def _worked_out(
         sys.exit(EXIT_NOT_FOUND)
     can_be_helped = subject.kind != "queue" and not_run(simulation, subject) is None
     if answer.state == "waits" and can_be_helped and help_seconds:
-        progress.show("searching for what would help")
+        progress.begin("searching for what would help")
         until = time.monotonic() + help_seconds
-        advice = advise(stage, find(simulation, subject), lambda: until - time.monotonic())
+
+        def remaining() -> float:
+            progress.tick()
+            return until - time.monotonic()
+
+        advice = advise(stage, find(simulation, subject), remaining)
         answer = msgspec.structs.replace(answer, advice=advice)
     return answer
 

@@ -71,8 +71,8 @@ def list_(paths: tuple[str, ...], output: str, *, follows: bool, **flags: Any) -
       volsched queue list --watch
 
     \b
-    Exit status: 0 shown; 1 the API server did not answer or refused, or Ctrl-C ended --watch; 2 a flag, the input or the configuration is
-    invalid.
+    Exit status: 0 shown; 1 the API server did not answer or refused, or Ctrl-C ended --watch; 2 a flag, the input or
+    the configuration is invalid.
     """  # noqa: D205, D301 - as above
     if follows:
         _watch_list(paths, output, flags)

@@ -31,7 +31,7 @@ from volsched.simulation.manifests import Inventory
 from volsched.simulation.runner import SCHEDULER_NAMES
 
 _LONG: Final = 2.0
-"""Seconds after which progress is shown even without a terminal."""
+"""Seconds after which progress is shown."""
 
 known_flags: Final = together(
     source_flags,
@@ -42,16 +42,34 @@ known_flags: Final = together(
 
 
 class Progress:
-    """Progress lines on standard error; ``unit`` is the word for sessions."""
+    """Progress lines on standard error, after two seconds; ``unit`` is the word for sessions."""
 
     def __init__(self, unit: str = "session") -> None:
         self._unit = unit
         self._began = time.monotonic()
+        self._present = ""
 
-    def show(self, message: str) -> None:
-        """Show what was done."""
-        if sys.stderr.isatty() or time.monotonic() - self._began > _LONG:
+    def show(self, message: str, *, is_result: bool = False) -> None:
+        """Show what was done. A result is shown at once if standard error is a terminal."""
+        self._present = ""
+        if self._is_long or (is_result and sys.stderr.isatty()):
             say(f"{message} ({time.monotonic() - self._began:.1f} s)", err=True)
+
+    def begin(self, message: str) -> None:
+        """Show what is being done now; if it is too early, ``tick`` shows it."""
+        if self._is_long:
+            self.show(message)
+        else:
+            self._present = message
+
+    def tick(self) -> None:
+        """Show what is being done, once, when it takes long and standard error is a terminal. Call it often."""
+        if self._present and self._is_long and sys.stderr.isatty():
+            self.show(self._present)
+
+    @property
+    def _is_long(self) -> bool:
+        return time.monotonic() - self._began > _LONG
 
     def cycle(self, number: int, report: CycleReport) -> None:
         """Show what a session did."""
