@@ -14,6 +14,7 @@ from tests.cli.calls import call, written
 from tests.cli.on_terminal import Shown, environment, on_terminal
 from tests.cli.test_hostile_text import EVIL, FORGED, QUESTIONS, world
 from tests.simulation.clusters import group, node, pod, queue
+from volsched.cli.inputs.known import Progress
 
 pytestmark = pytest.mark.process
 
@@ -137,3 +138,27 @@ def test_the_library_for_terminals_is_imported_for_terminals_alone() -> None:
     done = subprocess.run([sys.executable, "-c", IMPORTED, FLEET], capture_output=True, text=True, check=True)
 
     assert not {"rich", "pygments", "markdown_it"} & set(json.loads(done.stdout))
+
+
+# --- progress -------------------------------------------------------------------------------------------------------
+
+
+def progress_after(seconds: float, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """What a search says on a terminal, when its ticks come after so many seconds."""
+    now = 0.0
+    monkeypatch.setattr("volsched.cli.inputs.known.time.monotonic", lambda: now)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    progress = Progress()
+    progress.show("7 objects read")
+    progress.begin("searching for what would help")
+    now = seconds
+    progress.tick()
+    progress.tick()
+    return capsys.readouterr().err.splitlines()
+
+
+def test_progress_is_told_once_after_two_seconds(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert progress_after(1.9, monkeypatch, capsys) == []
+    assert progress_after(2.1, monkeypatch, capsys) == ["searching for what would help (2.1 s)"]

@@ -29,8 +29,9 @@ def test_answers_of_the_page_are_those_of_the_command(
         if name := block.word("file"):
             (tmp_path / name).write_text(block.text)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("volsched.cli.queue.width", lambda: 120)
     _, *args = shlex.split(command.text)
+    if args[0] == "queue":
+        monkeypatch.setattr("volsched.cli.output.WIDTH", 120)
 
     done = CliRunner().invoke(volsched, args, prog_name="volsched")
 

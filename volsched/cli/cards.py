@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NoReturn
 
 import click
 
 from volsched.cli.inputs import in_force
-from volsched.cli.inputs.flags import output_flag
-from volsched.cli.inputs.look import is_of_quotas, keeps_tables, look
+from volsched.cli.inputs.flags import follow_flag, output_flag
+from volsched.cli.inputs.look import KnownObjects, Looking, is_of_quotas, keeps_tables, kinds_of, look
 from volsched.cli.inputs.sources import check_source, read_cluster, read_manifests, source_flags
-from volsched.cli.output import is_for_people, print_page, print_result, report
+from volsched.cli.output import Answer, print_answer, report
 from volsched.cli.views.moves import show_moves
 from volsched.cli.views.quotas import by_name, sections
 from volsched.diagnose.cards import card_names_in
@@ -19,7 +19,7 @@ from volsched.framework.quota_report import STRANDED_CARDS, QuotaTable
 from volsched.model import api
 from volsched.model.cards.amounts import whole
 from volsched.model.cards.inventory import CardInventory, card_inventory_of
-from volsched.model.changes import Put
+from volsched.model.changes import Change, Put
 from volsched.simulation.manifests import Inventory
 from volsched.text_page import Part, section
 
@@ -28,6 +28,7 @@ from volsched.text_page import Part, section
 @source_flags
 @in_force.config_flags
 @output_flag("table", "Tables for people, or all of it for programs.")
+@follow_flag
 @click.option("--stranded", is_flag=True, help="Show which free cards no pod can use now, by model and cause, alone.")
 @click.option(
     "--suggest-moves",
@@ -36,7 +37,9 @@ from volsched.text_page import Part, section
     metavar="NUMBER",
     help="Show the fewest pods whose restart would free all cards of so many nodes; nothing is moved.",
 )
-def cards(paths: tuple[str, ...], output: str, *, stranded: bool, number: int | None, **flags: Any) -> None:
+def cards(
+    paths: tuple[str, ...], output: str, *, follows: bool, stranded: bool, number: int | None, **flags: Any
+) -> None:
     """Show which accelerator cards the nodes of a cluster offer, by the names that capacity-card knows them by: those
     are what to write into volcano.sh/card.quota, card.request and card.name.
 
@@ -63,6 +66,7 @@ def cards(paths: tuple[str, ...], output: str, *, stranded: bool, number: int | 
       volsched cards -f manifests/nodes.yaml
       volsched cards --stranded -o json
       volsched cards --suggest-moves 2
+      volsched cards --watch
       kubectl get nodes -o yaml | volsched cards -f - -o json | jq .total
 
     \b
@@ -72,33 +76,56 @@ def cards(paths: tuple[str, ...], output: str, *, stranded: bool, number: int | 
     check_source(paths, flags)
     in_force.check_flags(paths, flags)
     if number is not None:
+        if follows:
+            raise click.UsageError("--suggest-moves searches once, and --watch goes on; leave one of them out")
         show_moves(paths, flags, number, output)
         return
+    if follows:
+        _watch(paths, flags, output, stranded=stranded)
     inventory = read_manifests(paths) if paths else None
     found = _configuration(inventory, flags)
     nodes = inventory.of(api.Node) if inventory is not None else _nodes(flags)
-    card_inventory = card_inventory_of(nodes, card_names_in(found.profile.configuration).name_of)
-    tables = _tables(inventory, found, flags)
+    print_answer(_answer(nodes, found, _tables(inventory, found, flags), stranded=stranded), output)
+
+
+def _watch(paths: Sequence[str], flags: dict[str, Any], output: str, *, stranded: bool) -> NoReturn:
+    from volsched.cli import watching  # noqa: PLC0415 - half a second of imports, for those who follow a cluster
+
+    watching.check(paths)
+    found = _configuration(None, flags)
+    has_tables = bool(found.origin) and keeps_tables(found)
+    looking, known = Looking(found, _of_everybody(flags)), KnownObjects()
+
+    def view(changes: Sequence[Change]) -> Answer:
+        known.take(changes)
+        tables: Sequence[QuotaTable] = ()
+        if has_tables:
+            looking.take(changes)
+            tables = [table for table in looking.look().tables if is_of_quotas(table)]
+        nodes = (each for each in known.all() if isinstance(each, api.Node))
+        return _answer(nodes, found, tables, stranded=stranded)
+
+    watching.watch(flags, kinds_of(found) if has_tables else ("Node",), view, output)
+
+
+def _answer(
+    nodes: Iterable[api.Node], found: in_force.InForce, tables: Sequence[QuotaTable], *, stranded: bool
+) -> Answer:
     if stranded:
-        _show_stranded(tables, output)
-    elif is_for_people(output):
-        print_page(_page(card_inventory, tables), output)
-    else:
-        print_result({**_result(card_inventory), **by_name(tables)}, output)
+        return _stranded(tables)
+    card_inventory = card_inventory_of(nodes, card_names_in(found.profile.configuration).name_of)
+    return Answer(lambda: _page(card_inventory, tables), lambda: {**_result(card_inventory), **by_name(tables)})
 
 
-def _show_stranded(tables: Sequence[QuotaTable], output: str) -> None:
+def _stranded(tables: Sequence[QuotaTable]) -> Answer:
+    """Return the table of stranded cards alone. Raises click.UsageError without the plugin that has it."""
     found = [table for table in tables if table.name == STRANDED_CARDS]
     if not found:
         raise click.UsageError(
             "which cards are stranded is told by the plugin fragmentation, and no configuration that is known has it; "
             "name one that has with --config"
         )
-    if not is_for_people(output):
-        print_result(by_name(found), output)
-    else:
-        parts = list(sections(found))
-        print_page(parts[1:] or ["No node offers cards."], output)
+    return Answer(lambda: list(sections(found))[1:] or ["No node offers cards."], lambda: by_name(found))
 
 
 def _nodes(flags: Mapping[str, Any]) -> Iterator[api.Node]:

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Any, Final
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final, NoReturn
 
 import click
 import msgspec
 from click.shell_completion import CompletionItem
 
 from volsched.cli.inputs.asked import EXIT_NOT_FOUND, asked_of
-from volsched.cli.inputs.flags import output_flag
-from volsched.cli.inputs.known import Progress, known, known_flags
+from volsched.cli.inputs.flags import follow_flag, output_flag
+from volsched.cli.inputs.in_force import check_flags
+from volsched.cli.inputs.known import Progress, configured_cluster, known, known_flags
+from volsched.cli.inputs.look import KnownObjects
 from volsched.cli.inputs.sources import RefusedError
 from volsched.cli.names import asked_about, namespaces
-from volsched.cli.output import is_for_people, print_page, print_result, report
+from volsched.cli.output import Answer, print_answer, report
 from volsched.cli.views.explanation import page
 from volsched.diagnose.cluster_snapshot import ClusterSnapshot
 from volsched.diagnose.records import KINDS, Explanation, Subject, document
 from volsched.garbage import little_garbage
+from volsched.model.changes import Change
+from volsched.text_page import Paragraph
 
 EXIT_WAITS: Final = 3
 
@@ -84,6 +90,7 @@ class _Kind(click.ParamType[tuple[str, str]]):
     help="Where the scheduler serves /explain (https://...): it is asked when you may not list the cluster.",
 )
 @output_flag("text", "A page for people, or the whole answer for programs.")
+@follow_flag
 def explain(
     *,
     kind: tuple[str, str],
@@ -111,6 +118,7 @@ def explain(
       volsched explain podgroup train -n vision --nodes
       volsched explain Deployment/web -n shop
       volsched explain queue vision -o json
+      volsched explain pod train-0 -n vision --watch
       volsched explain job train -n vision -f cluster.snapshot
       volsched explain pod train-0 -n vision --ask https://localhost:8080
       volsched explain pod segmenter-1 -n vision -f manifests/examples
@@ -120,13 +128,37 @@ def explain(
     or the configuration is invalid; 3 it waits; 4 there is no such object.
     """  # noqa: D205, D301 - laid out for click, which reads the backspace as "do not wrap"
     subject = _subject(kind, name, namespace)
+    if flags.pop("follows"):
+        _watch(subject, paths, flags, output, nodes=nodes)
     try:
         with little_garbage():
             answer = _worked_out(subject, known(paths, flags, progress := Progress()), progress, nodes, help_seconds)
     except RefusedError as refusal:
         answer = asked_of(scheduler, subject, refusal, flags)
-    _show(answer, output)
+    print_answer(_shown(answer), output)
     sys.exit(EXIT_WAITS if answer.state == "waits" else 0)
+
+
+def _watch(subject: Subject, paths: tuple[str, ...], flags: dict[str, Any], output: str, *, nodes: bool) -> NoReturn:
+    """Explain after each change, without a search for help, which takes seconds."""
+    from volsched.cli import watching  # noqa: PLC0415 - half a second of imports, for those who follow a cluster
+    from volsched.diagnose.explain import NotFoundError, UnknownKindError  # noqa: PLC0415 - as above
+    from volsched.diagnose.explain import explain as explained  # noqa: PLC0415 - as above
+
+    watching.check(paths)
+    check_flags((), flags)
+    configured, objects = configured_cluster(flags), KnownObjects()
+
+    def view(changes: Sequence[Change]) -> Answer:
+        objects.take(changes)
+        stage = replace(configured, objects=tuple(objects.all())).stage()
+        try:
+            return _shown(explained(stage.run(), subject, nodes=nodes))
+        except (NotFoundError, UnknownKindError) as error:
+            message = str(error)
+            return Answer(lambda: [Paragraph(message, mood="bad")], lambda: {"kind": "NotFound", "message": message})
+
+    watching.watch(flags, None, view, output)
 
 
 def _subject(kind: tuple[str, str], name: str, namespace: str) -> Subject:
@@ -156,15 +188,17 @@ def _worked_out(
         sys.exit(EXIT_NOT_FOUND)
     can_be_helped = subject.kind != "queue" and not_run(simulation, subject) is None
     if answer.state == "waits" and can_be_helped and help_seconds:
-        progress.show("searching for what would help")
+        progress.begin("searching for what would help")
         until = time.monotonic() + help_seconds
-        advice = advise(stage, find(simulation, subject), lambda: until - time.monotonic())
+
+        def remaining() -> float:
+            progress.tick()
+            return until - time.monotonic()
+
+        advice = advise(stage, find(simulation, subject), remaining)
         answer = msgspec.structs.replace(answer, advice=advice)
     return answer
 
 
-def _show(answer: Explanation, output: str) -> None:
-    if is_for_people(output):
-        print_page(page(answer), output)
-    else:
-        print_result(document("Explanation", answer), output)
+def _shown(answer: Explanation) -> Answer:
+    return Answer(lambda: page(answer), lambda: document("Explanation", answer))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
 from volsched.cli import EXIT_INVALID
 from volsched.cli.printing import FOR_PROGRAMS, WIDE, say, show
 from volsched.framework.config.loading import ConfigurationError
+from volsched.model.changes import Change
 from volsched.model.errors import ConfigError, VolschedError
 from volsched.model.values.visible import visible_lines
 from volsched.simulation.documents import InputError
@@ -17,6 +19,26 @@ from volsched.text_page import Part, plain
 
 WIDTH: Final = 140
 """Columns of a page where no terminal shows it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer, as a page for people and as a result for programs; only the wanted one is made."""
+
+    page: Callable[[], Sequence[Part]]
+    result: Callable[[], Any]
+
+
+View = Callable[[Sequence[Change]], Answer]
+"""Takes changes of a cluster in, and answers."""
+
+
+def print_answer(answer: Answer, output: str) -> None:
+    """Print an answer in the wanted form."""
+    if is_for_people(output):
+        print_page(answer.page(), output)
+    else:
+        print_result(answer.result(), output)
 
 
 def report(message: str, kind: str = "error") -> None:

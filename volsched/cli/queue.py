@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NoReturn
 
 import click
 
 from volsched.cli.inputs import in_force
-from volsched.cli.inputs.flags import SETTINGS, output_flag, scheduler_flags, together
-from volsched.cli.inputs.look import look
+from volsched.cli.inputs.flags import SETTINGS, follow_flag, output_flag, scheduler_flags, together
+from volsched.cli.inputs.look import Look, Looking, kinds_of, look
 from volsched.cli.inputs.sources import check_source, read_manifests, source_flags
 from volsched.cli.names import of_kind
-from volsched.cli.output import is_for_people, print_page, print_result, report
+from volsched.cli.output import Answer, View, is_for_people, print_answer, report
 from volsched.cli.views import queues as queue_view
 from volsched.framework.quota_report import Usage
 from volsched.framework.validation import Surroundings
 from volsched.model import api
 from volsched.model.cards.names import CARD_QUOTA
+from volsched.model.changes import Change
 from volsched.model.errors import nearest
+from volsched.simulation.manifests import Inventory
+from volsched.text_page import Part
 
 EXIT_NOT_FOUND: Final = 1
 
@@ -29,6 +32,7 @@ _flags: Final = together(
     in_force.config_flags,
     scheduler_flags,
     output_flag("table", "Tables for people, or all of it for programs."),
+    follow_flag,
 )
 """The flags of all verbs about queues."""
 
@@ -52,7 +56,7 @@ def queue() -> None:
 
 @queue.command("list")
 @_flags
-def list_(paths: tuple[str, ...], output: str, **flags: Any) -> None:
+def list_(paths: tuple[str, ...], output: str, *, follows: bool, **flags: Any) -> None:
     """Show quota, used, reserved and headroom of every queue by card and resource, all other quotas that are in force
     (devices, CPU pods on GPU nodes, shared cards), and every card of the cluster.
 
@@ -64,23 +68,24 @@ def list_(paths: tuple[str, ...], output: str, **flags: Any) -> None:
       volsched queue list
       volsched queue list --scheduler-configmap volsched-system/volsched-config
       volsched queue list -f manifests/ -o json | jq '.queues.vision.cards'
+      volsched queue list --watch
 
     \b
-    Exit status: 0 shown; 1 the API server did not answer or refused; 2 a flag, the input or the configuration is
-    invalid.
+    Exit status: 0 shown; 1 the API server did not answer or refused, or Ctrl-C ended --watch; 2 a flag, the input or
+    the configuration is invalid.
     """  # noqa: D205, D301 - as above
+    if follows:
+        _watch_list(paths, output, flags)
     state = _CountedQueues(paths, flags)
-    if is_for_people(output):
-        print_page(queue_view.list_page(state.seen, state.footer), output)
-    else:
+    if not is_for_people(output):
         state.report_doubt()
-        print_result(queue_view.listed(state.seen, state.about), output)
+    print_answer(state.listed(), output)
 
 
 @queue.command()
 @click.argument("names", nargs=-1, required=True, metavar="QUEUE...", shell_complete=of_kind("Queue"))
 @_flags
-def describe(names: tuple[str, ...], paths: tuple[str, ...], output: str, **flags: Any) -> None:
+def describe(names: tuple[str, ...], paths: tuple[str, ...], output: str, *, follows: bool, **flags: Any) -> None:
     """Show queues one by one: quotas, the jobs that hold, have reserved and wait for cards, where their pods are, and
     what is wrong in annotations of the queue and its jobs.
 
@@ -96,17 +101,14 @@ def describe(names: tuple[str, ...], paths: tuple[str, ...], output: str, **flag
     Exit status: 0 shown; 1 there is no such queue, or the API server did not answer or refused; 2 a flag, the input
     or the configuration is invalid.
     """  # noqa: D205, D301 - as above
+    if follows:
+        _watch_queues(names, paths, output, flags)
     state = _CountedQueues(paths, flags)
     for name in names:
         if name not in state.seen.usage.queues:
             _not_found(name, state.seen.usage)
     state.report_doubt()
-    if is_for_people(output):
-        pages = [queue_view.page(state.seen, name, state.problems(name)) for name in dict.fromkeys(names)]
-        print_page([part for page in pages for part in ("", *page)][1:], output)
-    else:
-        problems = {name: state.problems(name) for name in names}
-        print_result(queue_view.described(state.seen, state.about, problems), output)
+    print_answer(state.described(names), output)
 
 
 def _not_found(name: str, usage: Usage) -> NoReturn:
@@ -114,6 +116,26 @@ def _not_found(name: str, usage: Usage) -> NoReturn:
     known = ", ".join(usage.queues)
     report(f"there is no queue {name!r}; " + (f"did you mean {meant!r}?" if meant else f"there are {known}"))
     sys.exit(EXIT_NOT_FOUND)
+
+
+def _watch_list(paths: Sequence[str], output: str, flags: dict[str, Any]) -> NoReturn:
+    state = _FollowedQueues(paths, flags)
+
+    def view(changes: Sequence[Change]) -> Answer:
+        state.take(changes)
+        return state.listed()
+
+    state.watch(view, output)
+
+
+def _watch_queues(names: Sequence[str], paths: Sequence[str], output: str, flags: dict[str, Any]) -> NoReturn:
+    state = _FollowedQueues(paths, flags)
+
+    def view(changes: Sequence[Change]) -> Answer:
+        state.take(changes)
+        return state.described(names)
+
+    state.watch(view, output)
 
 
 class _CountedQueues:
@@ -124,10 +146,35 @@ class _CountedQueues:
         in_force.check_flags(paths, flags)
         inventory = read_manifests(paths) if paths else None
         self._in_force = in_force.configuration(inventory, flags)
-        self.seen = look(inventory, self._in_force, flags)
+        self.seen = self._look(inventory, flags)
         if self._in_force.refusal:
             report(f"{self._in_force.refusal}; quotas are shown without it", "note")
         self._warn_of_quotas()
+
+    def _look(self, inventory: Inventory | None, flags: Mapping[str, Any]) -> Look:
+        return look(inventory, self._in_force, flags)
+
+    def listed(self) -> Answer:
+        """Return all queues."""
+        return Answer(
+            lambda: queue_view.list_page(self.seen, self.footer), lambda: queue_view.listed(self.seen, self.about)
+        )
+
+    def described(self, names: Sequence[str]) -> Answer:
+        """Return some queues; on a page a line for each that does not exist."""
+        queues = self.seen.usage.queues
+        problems = {name: self.problems(name) for name in names if name in queues}
+
+        def page() -> Sequence[Part]:
+            pages: Sequence[Sequence[Part]] = [
+                queue_view.page(self.seen, name, problems[name])
+                if name in problems
+                else [f"There is no queue {name!r}."]
+                for name in dict.fromkeys(names)
+            ]
+            return [part for each in pages for part in ("", *each)][1:]
+
+        return Answer(page, lambda: queue_view.described(self.seen, self.about, problems))
 
     @property
     def about(self) -> queue_view.About:
@@ -166,3 +213,30 @@ class _CountedQueues:
         return queue_view.problems_of(
             use, self.seen.objects, Surroundings(self.seen.objects, self._in_force.arguments_of)
         )
+
+
+class _FollowedQueues(_CountedQueues):
+    """The accounts of a cluster that is followed: ``seen`` is what they are now."""
+
+    def __init__(self, paths: Sequence[str], flags: dict[str, Any]) -> None:
+        from volsched.cli import watching  # noqa: PLC0415 - half a second of imports, for those who follow a cluster
+
+        watching.check(paths)
+        self._flags = flags
+        self._watching = watching
+        super().__init__((), flags)
+
+    def _look(self, inventory: Inventory | None, flags: Mapping[str, Any]) -> Look:
+        del inventory
+        self._looking = Looking(self._in_force, flags)
+        return self._looking.look()
+
+    def take(self, changes: Sequence[Change]) -> None:
+        """Take changes of the cluster in."""
+        self._looking.take(changes)
+        self.seen = self._looking.look()
+
+    def watch(self, view: View, output: str) -> NoReturn:
+        """Show what a view says, until Ctrl-C."""
+        self.report_doubt()
+        self._watching.watch(self._flags, kinds_of(self._in_force), view, output)

@@ -51,4 +51,4 @@ def snapshot(*, paths: tuple[str, ...], target: str, anonymise: bool, **flags: A
     except OSError as error:
         report(f"{target}: {error.strerror}")
         sys.exit(EXIT_INVALID)
-    progress.show(f"{len(data) / 1e6:.2f} MB written to {target}")
+    progress.show(f"{len(data) / 1e6:.2f} MB written to {target}", is_result=True)

@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, Group
+from rich.live import Live
 from rich.text import Text
 
 from volsched.cli.printing import encodable
@@ -262,3 +263,48 @@ def _start(text: str, width: int) -> str:
     while cell_len(text) > width:
         text = text[:-1]
     return text
+
+
+class LivePage:
+    """A page that is drawn again in place. It is cut where the terminal ends; the last lines stay on the terminal."""
+
+    def __init__(self, *, wide: bool) -> None:
+        self._wide = wide
+        self._console = console_of_output()
+        self._live = Live(console=self._console, auto_refresh=False, vertical_overflow="crop")
+        self._parts: Sequence[Part] = ()
+        self._trouble = ""
+
+    def start(self) -> None:
+        """Begin to draw."""
+        self._live.start()
+
+    def stop(self) -> None:
+        """Leave what was drawn last, with the cursor below it."""
+        self._live.stop()
+
+    def show(self, parts: Sequence[Part]) -> None:
+        """Draw another page."""
+        self._parts = parts
+        self.draw()
+
+    def trouble(self, message: str) -> None:
+        """Draw a message below the page; none if it is empty."""
+        self._trouble = message
+        self.draw()
+
+    def draw(self) -> None:
+        """Draw the page for the present size of the terminal."""
+        console = self._console
+        page = list(lines(self._parts, console.width, console.encoding, wide=self._wide))
+        foot = list(lines(self._foot(), console.width, console.encoding))
+        room = max(1, console.height - len(foot) - 1)
+        if len(page) > room:
+            page = [*page[: room - 1], Text(f"({len(page) - room + 1} more lines; make the terminal taller)", _HEAD)]
+        for line in page:
+            line.no_wrap, line.overflow = True, "ignore"
+        self._live.update(Group(*page, *foot), refresh=True)
+
+    def _foot(self) -> Iterator[Part]:
+        if self._trouble:
+            yield Paragraph(self._trouble, mood="bad")

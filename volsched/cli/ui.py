@@ -13,16 +13,12 @@ from urllib.parse import urlsplit
 import click
 
 from volsched.cli.inputs import in_force
-from volsched.cli.inputs.configuration import BUILT_IN_COUNTS
 from volsched.cli.inputs.flags import SETTINGS
-from volsched.cli.inputs.known import Progress, known, known_flags, snapshot_in
+from volsched.cli.inputs.known import Progress, configured_cluster, known, known_flags, snapshot_in
 from volsched.cli.inputs.sources import EXIT_CLUSTER
 from volsched.cli.output import refuse, report
-from volsched.diagnose.cluster_snapshot import ClusterSnapshot
-from volsched.framework.config.loading import DEFAULT_CONFIGURATION
 from volsched.kube.serve.listeners import parse_address
 from volsched.model.errors import ConfigError, VolschedError
-from volsched.simulation.runner import SCHEDULER_NAMES
 
 LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 """Loopback hosts; in a request to the page no others may be named."""
@@ -149,7 +145,7 @@ def _serve_cluster(flags: Mapping[str, Any], address: str, header: Header, *, au
     from volsched.ui.program import serve  # noqa: PLC0415
 
     in_force.check_flags((), flags)
-    configured = _configured(flags)
+    configured = configured_cluster(flags)
     source = Source(flags["kubeconfig"], flags["kube_context"], flags["master"])
     names = {"cluster": header.cluster, "grafana_url": header.grafana_url}
     _run(serve(source, configured, address, _report_link, with_access=auth, **names))
@@ -171,15 +167,3 @@ def _run(serving: Coroutine[Any, Any, None]) -> None:
     except KubeSetupError as error:
         report(str(error))
         sys.exit(EXIT_CLUSTER)
-
-
-def _configured(flags: Mapping[str, Any]) -> ClusterSnapshot:
-    """Return the configuration in force, without any objects yet."""
-    counts = in_force.configuration(None, flags)
-    if counts.doubt:
-        report(counts.doubt, "warning")
-    if counts.refusal:
-        report(f"{counts.refusal}; {BUILT_IN_COUNTS}", "warning")
-    names = tuple(dict.fromkeys(flags["scheduler_names"])) or counts.names or SCHEDULER_NAMES
-    queue = flags["default_queue"] or counts.default_queue or "default"
-    return ClusterSnapshot((), counts.text or DEFAULT_CONFIGURATION, counts.origin, names, queue)

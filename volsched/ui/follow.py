@@ -14,17 +14,11 @@ from volsched.framework.config.loading import find_in_data
 from volsched.kube.client.rest import Api
 from volsched.kube.watch.config_source import ConfigMapSource, ConfigReports
 from volsched.kube.watch.config_state import ConfigState
-from volsched.kube.watch.informer import SILENCE_SECONDS, Informer
-from volsched.kube.watch.resources import watched
-from volsched.kube.watch.served_kinds import POD_GROUPS, WORKLOADS, Discovery, ServedInformer
-from volsched.mirror.kept import kept_annotations
-from volsched.mirror.memory_bound import MemoryUse
-from volsched.model.api import native_groups as native
 from volsched.model.changes import Change
 from volsched.model.errors import ConfigError
 from volsched.model.plan import RecordEvent
+from volsched.run.following import Following
 from volsched.run.loop import GC_THRESHOLDS, GC_THRESHOLDS_LISTING
-from volsched.run.process import look_again
 from volsched.ui.picture import Live, Picture
 from volsched.ui.source import LISTING, LIVE, LOST, Answer, SourceState
 from volsched.ui.waiting import Reason
@@ -52,12 +46,9 @@ class Follower:
         self.cluster = cluster
         self._server = server
         self._live = Live(configured)
-        self._memory_use = MemoryUse()
         self._source = configured.origin
         self._state = ConfigState(configured.origin)
-        self._changes: list[Change] = []
-        self._informers: list[Informer] = []
-        self._complete = asyncio.Event()
+        self._following = Following(server, self._ring)
         self._listed = asyncio.Event()
         self._wake_event = asyncio.Event()
         self._number = 1
@@ -92,36 +83,11 @@ class Follower:
     async def run(self) -> None:
         """Follow the cluster for ever."""
         gc.set_threshold(*GC_THRESHOLDS_LISTING)
-        self._informers = self._all_informers()
         async with asyncio.TaskGroup() as group:
-            for informer in self._informers:
-                group.create_task(informer.run())
-            group.create_task(look_again(self._memory_use, self._informers))
+            group.create_task(self._following.run())
             if self._source.startswith(CONFIG_MAP):
                 group.create_task(self._follow_configuration(self._source.removeprefix(CONFIG_MAP)))
             group.create_task(self._keep_up())
-
-    def _all_informers(self) -> list[Informer]:
-        """Return the informers of each kind that the scheduler follows."""
-        trim = kept_annotations(registry.installed_annotations()).trim
-        followed: list[Informer] = [
-            Informer(self._server, resource, self._take, on_listed=self._on_listed, trim=trim)
-            for resource in watched(need_groups=False)
-        ]
-        discovery = Discovery(self._server, native.GROUP)
-        return followed + [
-            ServedInformer(
-                self._server,
-                discovery,
-                served,
-                self._take,
-                silence=SILENCE_SECONDS,
-                on_listed=self._on_listed,
-                is_full=lambda: False,
-                trim=trim,
-            )
-            for served in (POD_GROUPS, WORKLOADS)
-        ]
 
     # -- what is looked at --------------------------------------------------------------------------------------------
 
@@ -131,8 +97,7 @@ class Follower:
         async with self._turn:
             number = self._number
             if self._made[0] != number:
-                changes, self._changes = self._changes, []
-                self._made = number, await asyncio.to_thread(self._look, changes)
+                self._made = number, await asyncio.to_thread(self._look, self._following.take())
             return self._made
 
     async def after(self, number: int) -> tuple[int, Picture]:
@@ -176,24 +141,16 @@ class Follower:
 
     # -- what comes ---------------------------------------------------------------------------------------------------
 
-    def _take(self, changes: Sequence[Change]) -> None:
-        self._changes.extend(self._memory_use.of(changes))
-        self._ring()
-
     def _ring(self) -> None:
         self._changed_at = time.time()
         self._number += 1
         self._wake_event.set()
         self._wake_event = asyncio.Event()
 
-    def _on_listed(self) -> None:
-        if all(informer.listed for informer in self._informers):
-            self._complete.set()
-
     async def _begin(self) -> None:
         """Start making pictures. Listed objects stay, so the garbage collector may ignore them."""
-        await self._complete.wait()
-        number, changes, self._changes = self._number, self._changes, []
+        await self._following.complete.wait()
+        number, changes = self._number, self._following.take()
         self._made = number, await asyncio.to_thread(self._look, changes)
         self._took = 0.0  # the first look is at everything, and says nothing about those that follow
         gc.collect()

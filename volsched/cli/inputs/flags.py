@@ -165,6 +165,15 @@ def kept_bytes_flag(default: int, objects: str) -> Callable[[Command], Command]:
 strict_flag: Final = click.option("--strict", is_flag=True, help="An unknown field is an error, not a warning.")
 
 
+follow_flag: Final = click.option(
+    "-w",
+    "--watch",
+    "follows",
+    is_flag=True,
+    help="Follow the cluster after the answer: a terminal shows the present answer in place, a pipe gets what changes.",
+)
+
+
 def output_flag(people: str, text: str) -> Callable[[Command], Command]:
     """Return the flag for the form of an answer; `people` is the form for them, `text` states what comes."""
     return click.option(

@@ -27,10 +27,11 @@ from volsched.model.errors import ConfigError
 from volsched.model.values.visible import visible
 from volsched.ports import CycleReport
 from volsched.simulation.documents import InputError, read_text
+from volsched.simulation.manifests import Inventory
 from volsched.simulation.runner import SCHEDULER_NAMES
 
 _LONG: Final = 2.0
-"""Seconds after which progress is shown even without a terminal."""
+"""Seconds after which progress is shown."""
 
 known_flags: Final = together(
     source_flags,
@@ -41,16 +42,34 @@ known_flags: Final = together(
 
 
 class Progress:
-    """Progress lines on standard error; ``unit`` is the word for sessions."""
+    """Progress lines on standard error, after two seconds; ``unit`` is the word for sessions."""
 
     def __init__(self, unit: str = "session") -> None:
         self._unit = unit
         self._began = time.monotonic()
+        self._present = ""
 
-    def show(self, message: str) -> None:
-        """Show what was done."""
-        if sys.stderr.isatty() or time.monotonic() - self._began > _LONG:
+    def show(self, message: str, *, is_result: bool = False) -> None:
+        """Show what was done. A result is shown at once if standard error is a terminal."""
+        self._present = ""
+        if self._is_long or (is_result and sys.stderr.isatty()):
             say(f"{message} ({time.monotonic() - self._began:.1f} s)", err=True)
+
+    def begin(self, message: str) -> None:
+        """Show what is being done now; if it is too early, ``tick`` shows it."""
+        if self._is_long:
+            self.show(message)
+        else:
+            self._present = message
+
+    def tick(self) -> None:
+        """Show what is being done, once, when it takes long and standard error is a terminal. Call it often."""
+        if self._present and self._is_long and sys.stderr.isatty():
+            self.show(self._present)
+
+    @property
+    def _is_long(self) -> bool:
+        return time.monotonic() - self._began > _LONG
 
     def cycle(self, number: int, report: CycleReport) -> None:
         """Show what a session did."""
@@ -100,6 +119,15 @@ def _read(paths: Sequence[str], flags: Mapping[str, Any]) -> ClusterSnapshot:
     inventory = read_manifests(paths) if paths else None
     if inventory is not None and not flags["config"]:
         check_rivals(inventory)
+    found = configured_cluster(flags, inventory)
+    objects = inventory.objects if inventory is not None else _of_cluster(flags)
+    taken_at = 0.0 if inventory is not None else time.time()
+    origin = found.origin or "the built-in configuration"
+    return replace(found, objects=tuple(objects), origin=origin, taken_at=taken_at)
+
+
+def configured_cluster(flags: Mapping[str, Any], inventory: Inventory | None = None) -> ClusterSnapshot:
+    """Return the configuration in force, of manifests or of the cluster, without any objects yet."""
     counts = in_force.configuration(inventory, flags)
     if counts.doubt:
         report(counts.doubt, "warning")
@@ -107,10 +135,7 @@ def _read(paths: Sequence[str], flags: Mapping[str, Any]) -> ClusterSnapshot:
         report(f"{counts.refusal}; {BUILT_IN_COUNTS}", "warning")
     names = tuple(dict.fromkeys(flags["scheduler_names"])) or counts.names or SCHEDULER_NAMES
     queue = flags["default_queue"] or counts.default_queue or "default"
-    text, origin = counts.text or DEFAULT_CONFIGURATION, counts.origin or "the built-in configuration"
-    objects = inventory.objects if inventory is not None else _of_cluster(flags)
-    taken_at = 0.0 if inventory is not None else time.time()
-    return ClusterSnapshot(tuple(objects), text, origin, names, queue, taken_at)
+    return ClusterSnapshot((), counts.text or DEFAULT_CONFIGURATION, counts.origin, names, queue)
 
 
 def _of_cluster(flags: Mapping[str, Any]) -> list[api.ApiObject]:

@@ -88,7 +88,7 @@ def read_cluster(flags: Mapping[str, Any], kinds: Sequence[str]) -> list[Change]
 
     Ends with a message about a failure.
     """
-    _keep_quiet()
+    keep_quiet()
     from volsched.kube.errors import ApiError  # noqa: PLC0415 - half a second of imports, for those who ask a cluster
     from volsched.kube.watch.resources import watched  # noqa: PLC0415
     from volsched.kube.watch.served_kinds import POD_GROUPS, WORKLOADS  # noqa: PLC0415
@@ -98,9 +98,7 @@ def read_cluster(flags: Mapping[str, Any], kinds: Sequence[str]) -> list[Change]
     try:
         found = ask(flags, [resources[kind] for kind in kinds])
     except ApiError as error:
-        if error.status == FORBIDDEN:
-            raise RefusedError(error.message) from error
-        _give_up(error.message)
+        refuse_cluster(error.status, error.message)
     for unreadable in found.unreadable:
         report(f"{unreadable}; it is left out", "warning")
     changes: list[Change] = [Put(each) for each in found.objects]
@@ -109,7 +107,7 @@ def read_cluster(flags: Mapping[str, Any], kinds: Sequence[str]) -> list[Change]
 
 def ask(flags: Mapping[str, Any], resources: Sequence[Any]) -> Any:
     """Return everything of some kinds as a `Listing`; raises ApiError. Ends when no cluster is named."""
-    _keep_quiet()
+    keep_quiet()
     from volsched.kube.client.credentials import Source  # noqa: PLC0415
     from volsched.kube.errors import CredentialsError  # noqa: PLC0415
     from volsched.kube.watch import listing  # noqa: PLC0415 - as above
@@ -117,16 +115,24 @@ def ask(flags: Mapping[str, Any], resources: Sequence[Any]) -> Any:
     try:
         return listing.read_cluster(Source(flags["kubeconfig"], flags["kube_context"], flags["master"]), resources)
     except CredentialsError as error:
-        _give_up(f"{error}; name a cluster with --kubeconfig, or manifests with -f")
+        give_up(f"{error}; name a cluster with --kubeconfig, or manifests with -f")
 
 
-def _keep_quiet() -> None:
+def refuse_cluster(status: int, message: str) -> NoReturn:
+    """End the command for an answer of the API server. Raises RefusedError for a missing right."""
+    if status == FORBIDDEN:
+        raise RefusedError(message)
+    give_up(message)
+
+
+def keep_quiet() -> None:
     """Send messages of libraries to standard error, where it is no part of the answer."""
     from volsched import logs  # noqa: PLC0415 - as above
 
     logs.setup("error")
 
 
-def _give_up(message: str) -> NoReturn:
+def give_up(message: str) -> NoReturn:
+    """Report why the cluster cannot be read, and stop."""
     report(message)
     sys.exit(EXIT_CLUSTER)

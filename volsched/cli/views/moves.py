@@ -20,8 +20,15 @@ SECONDS: Final = 60.0
 def show_moves(paths: Sequence[str], flags: Mapping[str, Any], number: int, output: str) -> None:
     """Search, and print what was found."""
     end = time.monotonic() + SECONDS
-    found = known(paths, {**flags, "scheduler_names": (), "default_queue": ""}, Progress())
-    moves = suggest_moves(found, number, lambda: time.monotonic() < end)
+    progress = Progress()
+    found = known(paths, {**flags, "scheduler_names": (), "default_queue": ""}, progress)
+    progress.begin("searching for moves")
+
+    def has_time() -> bool:
+        progress.tick()
+        return time.monotonic() < end
+
+    moves = suggest_moves(found, number, has_time)
     if not is_for_people(output):
         print_result(msgspec.to_builtins(moves), output)
     else:

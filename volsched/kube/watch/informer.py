@@ -89,7 +89,8 @@ class Informer:
     `listed` becomes True when the sink has everything that was there at one moment (or when the server does not have
     an optional kind) and stays so. `restarts` counts by reason how often a watch had to be begun again, `changes` what
     was handed to the sink. `trouble` is the reason while the kind cannot be followed. `is_full` is asked whether the
-    sink cannot take more now. `trim` takes out of an object that was just decoded what is not to be kept.
+    sink cannot take more now. `trim` takes out of an object that was just decoded what is not to be kept. `on_trouble`
+    is called with each failure that is tried again, and with None when the server answers after it.
     """
 
     def __init__(
@@ -109,6 +110,7 @@ class Informer:
         self.restarts: Counter[str] = Counter()
         self.changes = 0
         self.trouble: Trouble | None = None
+        self.on_trouble: Callable[[ApiError | None], None] = lambda _: None
         self._api = api_server
         self._sink = sink
         self._silence = silence
@@ -249,6 +251,7 @@ class Informer:
             self.restarts[error.code] += 1
             self.trouble = Trouble(str(error), self.trouble.since if self.trouble else time.time())
             self._report_trouble(error, wait)
+            self.on_trouble(error)
             await asyncio.sleep(wait)
 
     def _report_trouble(self, error: ApiError, wait: float) -> None:
@@ -257,6 +260,12 @@ class Informer:
             _log.error("not allowed to watch; see manifests/rbac", resource=plural, error=str(error), retry_in=wait)
         elif self._backoff.failures == 2 or self._backoff.failures % 10 == 0:
             _log.warning("watch failed", resource=plural, error=str(error), retry_in=round(wait, 2))
+
+    def _answered(self) -> None:
+        """The server answers: a trouble is over."""
+        if self.trouble is not None:
+            self.trouble = None
+            self.on_trouble(None)
 
     async def _is_absent(self) -> bool:
         """True if an optional kind that we may not read does not exist anyway: the server checks rights first."""
@@ -315,6 +324,7 @@ class Informer:
         while True:
             parameters = {"continue": continued} if continued else {}
             page = self._reader.page(await page_of(self._api, self.resource, **parameters))
+            self._answered()
             self._heard()
             items = page.items or ()
             for at in range(0, max(1, len(items)), ITEMS_AT_ONCE):
@@ -364,7 +374,7 @@ class Informer:
     async def _read(self, query: str, timeout: float | None = None) -> None:  # noqa: ASYNC109 - of the bytes, not of us
         """Read one watch to its end."""
         async with self._api.stream(query, self.resource.plural, timeout or self._silence) as read:
-            self.trouble = None
+            self._answered()
             if self._silence < BOOKMARK_SECONDS:
                 self._heard()  # it is left before a bookmark may come, so that it could be opened has to do
             rest = b""
