@@ -335,11 +335,9 @@ def _has_text(data: Data) -> bool:
 
 
 def _verdicts(process: SchedulerProcess) -> Counter[str]:
-    found = {
-        verdict: int(process.metric(f'volsched_config_verdicts_total{{verdict="{verdict}"}}'))
-        for verdict in (LOADED, REFUSED, MISSING)
-    }
-    return Counter({verdict: count for verdict, count in found.items() if count})
+    kinds = (LOADED, REFUSED, MISSING)
+    counts = process.metrics(*(f'volsched_config_verdicts_total{{verdict="{kind}"}}' for kind in kinds))
+    return Counter({kind: int(count) for kind, count in zip(kinds, counts, strict=True) if count})
 
 
 def main() -> int:

@@ -134,4 +134,4 @@ class Admitting:
             f'volsched_admission_reviews_total{{answer="{answer}",operation="{operation}",resource="{resource}"}}'
             for answer in answers
         ]
-        return sum(process.metric(sample) for process in self.ports.values() for sample in samples)
+        return sum(sum(process.metrics(*samples)) for process in self.ports.values())

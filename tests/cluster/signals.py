@@ -218,4 +218,6 @@ def after_seen_pods(process: ControllersProcess, count: int) -> None:
 
 def _groups(process: ControllersProcess, queue: str) -> float:
     """How many PodGroups the controllers count in a queue."""
-    return sum(process.metric(f'volcano_queue_pod_group_{phase}_count{{queue_name="{queue}"}}') for phase in _PHASES)
+    return sum(
+        process.metrics(*(f'volcano_queue_pod_group_{phase}_count{{queue_name="{queue}"}}' for phase in _PHASES))
+    )

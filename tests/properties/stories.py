@@ -397,8 +397,9 @@ class World(Scenario):
         return [item for (of, _), item in sorted(self.objects.items()) if of == kind]
 
     def put(self, item: Manifest) -> None:
+        """Keep a copy of an object in place of the one before, and tell of it."""
         self.version += 1
-        item = copy.deepcopy(item)
+        item = msgspec.json.decode(msgspec.json.encode(item))
         name = item["metadata"]["name"]
         item["metadata"]["resourceVersion"] = str(self.version)
         self.objects[item["kind"], name] = item
@@ -432,13 +433,13 @@ class World(Scenario):
 
     def pick(self, number: int, which: Callable[[Manifest], bool]) -> Manifest | None:
         found = [pod for pod in self.of("Pod") if which(pod)]
-        return copy.deepcopy(found[number % len(found)]) if found else None
+        return found[number % len(found)] if found else None
 
     def change_node(self, number: int, other: Manifest, what: str) -> None:
         found = self.of("Node")
         if not found:
             return
-        node = copy.deepcopy(found[number % len(found)])
+        node = found[number % len(found)]
         if what == "relabel":
             node["metadata"]["labels"] = {**other["metadata"]["labels"], HOST: node["metadata"]["name"]}
             node["spec"] = other["spec"]
@@ -491,7 +492,7 @@ class World(Scenario):
             self.remove(pod)
         for step in reader.steps[-1]:
             key = ("PodGroup" if isinstance(step, WriteGroupStatus) else "Pod", getattr(step, "name", ""))
-            item = copy.deepcopy(self.objects.get(key))
+            item = self.objects.get(key)
             if item is None:
                 continue
             match step:

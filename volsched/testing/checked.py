@@ -10,13 +10,14 @@ answers.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 from volsched.framework.columns.arrays import Rows
-from volsched.framework.columns.views import NodePropertiesView
+from volsched.framework.columns.tables import Path
+from volsched.framework.columns.views import NodePropertiesView, node_view
 from volsched.framework.engine.entry import Entry
 from volsched.framework.engine.fast import FastEngine
 from volsched.framework.engine.questions import version_of
@@ -29,6 +30,9 @@ from volsched.model.verdict import Verdict
 
 Callback: TypeAlias = Predicate | NodeOrder
 Answer: TypeAlias = bool | float
+
+_SOME_ROWS: Final = (slice(None), slice(None, None, 2), slice(1, None, 3))
+"""Rows about which vector twins are asked: all of them, and some."""
 
 
 class Misdeclared(VolschedError):  # noqa: N818 - reads as the verdict that it is
@@ -48,6 +52,19 @@ class Stale(VolschedError):  # noqa: N818 - as Misdeclared
     """The engine itself kept an answer that no longer holds."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A callback, and its fresh answers about a task on every node; none if it does not apply to the task."""
+
+    callback: Callback
+    pod: Any
+    """The part of the task that the callback reads; None if it does not apply."""
+    applies_to_task: bool
+    has_no_key: bool
+    """Whether the callback has a key for tasks, and None for this one."""
+    answers: list[Answer]
+
+
 @dataclass(slots=True)
 class _AnswerSnapshot:
     """All answers about one template at its last question, and the positions of the logs then."""
@@ -57,9 +74,8 @@ class _AnswerSnapshot:
     layout: int
     usage: int
     properties: int
-    applies_to_task: list[bool]
+    asked: list[_Asked]
     versions: list[Hashable]
-    answers: list[list[Answer]] = field(default_factory=list)
 
 
 class CheckedEngine(FastEngine):
@@ -68,6 +84,7 @@ class CheckedEngine(FastEngine):
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
         self._witnesses: dict[int, _AnswerSnapshot] = {}
+        self._just_checked: TaskInfo | None = None
 
     def open(self, callbacks: NodeCallbacks) -> None:
         """Use these callbacks from now on."""
@@ -77,8 +94,10 @@ class CheckedEngine(FastEngine):
 
     def places(self, tasks: Sequence[TaskInfo]) -> Iterator[NodeInfo]:
         """Yield the best nodes for a run of tasks, each compared with the node for the task alone."""
-        for task, node in zip(tasks, super().places(tasks), strict=False):
+        for place, (task, node) in enumerate(zip(tasks, super().places(tasks), strict=False)):
+            self._just_checked = task if place == 0 else None  # the first one was checked when the run began
             alone = next(super().places((task,)), None)
+            self._just_checked = None
             if alone is not node:
                 raise Stale(f"{task.key}: a run goes on to {node.name}, and the best node is {alone}")
             yield node
@@ -91,17 +110,23 @@ class CheckedEngine(FastEngine):
         return is_full
 
     def _entry(self, task: TaskInfo) -> Entry:
-        callbacks = self._callbacks()
-        answers = [self._ask(callback, task) for callback in callbacks]
-        for callback, answered in zip(callbacks, answers, strict=True):
-            self._check_silence(callback, task, answered)
-            self._check_static(callback, task, answered)
-            self._check_amounts(callback, answered)
-            self._check_key(callback, task)
-            self._check_twin(callback, task, answered)
-        self._check_batches(task)
+        if task is self._just_checked:
+            return super()._entry(task)
+        self.nodes.columns.refresh()
+        self.nodes.properties.refresh()
+        asked = self._ask_all(task)
+        every = np.arange(len(self.cluster.rows))
+        equal_nodes = self._nodes_with_equal_amounts()
+        equal_tasks = self._equal_tasks(task)
+        for each in asked:
+            self._check_silence(each, task)
+            self._check_static(each)
+            self._check_amounts(each, equal_nodes)
+            self._check_key(each.callback, task, equal_tasks)
+            self._check_twin(each, every)
+        self._check_batches(task, every)
         entry = super()._entry(task)
-        witness = self._witness(entry, task, answers)
+        witness = self._witness(entry, task, asked)
         before = self._witnesses.get(id(entry))
         if before is not None and before.entry is entry and before.layout == witness.layout:
             self._check_reuse(before, witness)
@@ -112,57 +137,78 @@ class CheckedEngine(FastEngine):
     def _callbacks(self) -> list[Callback]:
         return [*self.callbacks.predicates, *self.callbacks.node_orders]
 
-    def _witness(self, entry: Entry, task: TaskInfo, answers: list[list[Answer]]) -> _AnswerSnapshot:
-        cluster, callbacks = self.cluster, self._callbacks()
+    def _witness(self, entry: Entry, task: TaskInfo, asked: list[_Asked]) -> _AnswerSnapshot:
+        cluster = self.cluster
         return _AnswerSnapshot(
             entry,
             task,
             cluster.generations.layout,
             cluster.node_cache.usage_log.end,
             cluster.node_cache.properties_log.end,
-            [callback.applies_to_task(task) for callback in callbacks],
-            [version_of(c, task, self.cluster) if c.scope == "domain" else None for c in callbacks],
-            answers,
+            asked,
+            [version_of(each.callback, task, cluster) if each.callback.scope == "domain" else None for each in asked],
         )
 
     # -- asking ---------------------------------------------------------------------------------------------------
 
-    def _ask(self, callback: Callback, task: TaskInfo) -> list[Answer]:
-        """Ask the plain function about every node; nothing if the callback does not apply to the task."""
-        if not callback.applies(task):
-            return []
-        return [_answer(callback, task, node) for node in self.cluster.rows]
+    def _ask_all(self, task: TaskInfo) -> list[_Asked]:
+        """Ask the plain function of every callback about every node."""
+        rows, shown = self.cluster.rows, dict[str, list[Any]]()
+        found = []
+        for callback in self._callbacks():
+            if not callback.applies(task):
+                found.append(_Asked(callback, None, applies_to_task=False, has_no_key=False, answers=[]))
+                continue
+            view, pod = callback.signature.node, callback.pod(task)
+            if view not in shown:
+                shown[view] = [node_view(view, node) for node in rows]
+            answers = [_answered(callback, callback.fn(pod, node)) for node in shown[view]]
+            has_no_key = callback.key is not None and callback.key(task) is None
+            found.append(_Asked(callback, pod, not has_no_key, has_no_key, answers))
+        return found
+
+    def _nodes_with_equal_amounts(self) -> list[list[NodeInfo]]:
+        """Group the nodes that offer and have used the same; nodes with terminating pods are left out."""
+        found: dict[tuple[int, ...], list[NodeInfo]] = {}
+        for node in self.cluster.rows:
+            if not node.terminating_pods:
+                found.setdefault((node.offer, *node.used), []).append(node)
+        return [nodes for nodes in found.values() if len(nodes) > 1]
+
+    def _equal_tasks(self, task: TaskInfo) -> list[TaskInfo]:
+        """Return the other tasks with the template and the queue of this one."""
+        template, queue = task.template, task.queue
+        return [
+            other
+            for other in self.cluster.tasks.values()
+            if other.template is template and other is not task and other.queue == queue
+        ]
 
     # -- what is promised whatever the scope ----------------------------------------------------------------------
 
-    def _check_silence(self, callback: Callback, task: TaskInfo, answers: Sequence[Answer]) -> None:
+    def _check_silence(self, asked: _Asked, task: TaskInfo) -> None:
         """A key of None states that the callback has no answer."""
-        if callback.scope == "domain" and callback.key is not None and callback.key(task) is None:
+        callback = asked.callback
+        if callback.scope == "domain" and asked.has_no_key:
             nothing: Answer = True if isinstance(callback, Predicate) else 0.0
-            for node, answer in zip(self.cluster.rows, answers, strict=False):
+            for node, answer in zip(self.cluster.rows, asked.answers, strict=True):
                 if answer != nothing:
                     raise _fault(callback, f"has the key None for {task.key} and something to say about {node.name}")
 
-    def _check_twin(self, callback: Callback, task: TaskInfo, answers: list[Answer]) -> None:
+    def _check_twin(self, asked: _Asked, every: Rows) -> None:
         """Check that the vector twin returns the plain function's answers, for all rows and for some."""
-        if callback.vector is None or not callback.applies_to_task(task):
+        callback = asked.callback
+        if callback.vector is None or not asked.applies_to_task:
             return
-        self.nodes.columns.refresh()
-        self.nodes.properties.refresh()
-        every = np.arange(len(self.cluster.rows))
-        for rows in (every, every[::2], every[1::3]):
-            found = callback.vector(callback.pod(task), self.nodes.table(rows)).tolist()
-            expected = [answers[row] for row in rows]
-            if found != expected:
-                raise self._twin_fault(_named(callback), rows, found, expected)
+        for some in _SOME_ROWS:
+            found = callback.vector(asked.pod, self.nodes.table(every[some])).tolist()
+            if found != asked.answers[some]:
+                raise self._twin_fault(_named(callback), every[some], found, asked.answers[some])
 
-    def _check_batches(self, task: TaskInfo) -> None:
+    def _check_batches(self, task: TaskInfo, every: Rows) -> None:
         """A batch order's twin and its uniform score agree with its plain function."""
-        self.nodes.columns.refresh()
-        self.nodes.properties.refresh()
-        rows = np.arange(len(self.cluster.rows))
         for batch in self.callbacks.batch_orders:
-            for chosen in (rows, rows[::2]):
+            for chosen in (every, every[::2]):
                 nodes = [self.cluster.rows[row] for row in chosen]
                 answers = [float(score) for score in batch.fn(task, nodes)]
                 name = (batch.plugin, _name(batch.fn))
@@ -187,57 +233,60 @@ class CheckedEngine(FastEngine):
 
     # -- what a scope promises ------------------------------------------------------------------------------------
 
-    def _check_static(self, callback: Callback, task: TaskInfo, answers: list[Answer]) -> None:
+    def _check_static(self, asked: _Asked) -> None:
         """Nodes that agree in what was read of them have one answer."""
-        if callback.scope != "static" or not callback.applies_to_task(task):
+        callback = asked.callback
+        if callback.scope != "static" or not asked.applies_to_task:
             return
         view = NodePropertiesView()
         seen: dict[Hashable, tuple[str, Answer]] = {}
-        self.nodes.properties.refresh()
-        for node, answer in zip(self.cluster.rows, answers, strict=True):
-            _answered(callback, callback.fn(callback.pod(task), view.show(node)))
-            reads = tuple(sorted(view.reads))
-            read = (reads, tuple(int(self.nodes.properties.ids(path)[node.row]) for path in reads))
+        ids: dict[Path, list[int]] = {}
+        for row, (node, answer) in enumerate(zip(self.cluster.rows, asked.answers, strict=True)):
+            callback.fn(asked.pod, view.show(node))
+            for path in view.reads - ids.keys():
+                ids[path] = self.nodes.properties.ids(path).tolist()
+            read = frozenset((path, ids[path][row]) for path in view.reads)
             other, other_answer = seen.setdefault(read, (node.name, answer))
             if other_answer != answer:
                 raise _fault(callback, f"tells {node.name} from {other}, which says the same in all that was read")
 
-    def _check_amounts(self, callback: Callback, answers: list[Answer]) -> None:
+    def _check_amounts(self, asked: _Asked, equal_nodes: Sequence[Sequence[NodeInfo]]) -> None:
         """Check that a callback that reads only amounts has one answer for nodes with equal amounts."""
-        if callback.signature.node != "amounts":
+        callback, answers = asked.callback, asked.answers
+        if callback.signature.node != "amounts" or not answers:
             return
-        seen: dict[tuple[int, ...], tuple[str, Answer]] = {}
-        for node, answer in zip(self.cluster.rows, answers, strict=False):
-            if not node.terminating_pods:
-                other, other_answer = seen.setdefault((node.offer, *node.used), (node.name, answer))
-                if other_answer != answer:
-                    raise _fault(callback, f"is shown amounts and tells {node.name} from {other}, which has the same")
+        for other, *nodes in equal_nodes:
+            for node in nodes:
+                if answers[node.row] != answers[other.row]:
+                    raise _fault(
+                        callback, f"is shown amounts and tells {node.name} from {other.name}, which has the same"
+                    )
 
-    def _check_key(self, callback: Callback, task: TaskInfo) -> None:
+    def _check_key(self, callback: Callback, task: TaskInfo, equal_tasks: Sequence[TaskInfo]) -> None:
         """Check that a key made of template and queue is the same for equal pods of one queue."""
         if not callback.is_keyed_by_queue or callback.key is None:
             return
         key = callback.key(task)
-        for other in self.cluster.tasks.values():
-            alike = other is not task and other.template is task.template and other.queue == task.queue
-            if alike and callback.key(other) != key:
+        for other in equal_tasks:
+            if callback.key(other) != key:
                 raise _fault(callback, f"is keyed by queue and tells {task.key} from {other.key}, which is equal to it")
 
     def _check_reuse(self, before: _AnswerSnapshot, now: _AnswerSnapshot) -> None:
         """An answer that changed must have been asked for again."""
         changed = set(self.cluster.node_cache.usage_log.since(before.usage) or ())
         facts_changed = before.properties != now.properties
-        for place, callback in enumerate(self._callbacks()):
-            if before.applies_to_task[place] != now.applies_to_task[place]:
+        for place, (then, asked) in enumerate(zip(before.asked, now.asked, strict=True)):
+            callback = asked.callback
+            if then.applies_to_task != asked.applies_to_task:
                 raise _fault(callback, "applies to some tasks of a template and not to others")
-            if callback.scope == "pod" or facts_changed:
+            if callback.scope == "pod" or facts_changed or then.answers == asked.answers:
                 continue
             if callback.scope == "domain" and before.versions[place] != now.versions[place]:
                 continue
             allowed: set[int] = set() if callback.signature.node == "properties" else changed
-            for row, (then, answer) in enumerate(zip(before.answers[place], now.answers[place], strict=True)):
-                if then != answer and row not in allowed:
-                    raise _fault(callback, self._reuse_fault(callback, before, now, self.cluster.rows[row], then))
+            for row, (was, answer) in enumerate(zip(then.answers, asked.answers, strict=True)):
+                if was != answer and row not in allowed:
+                    raise _fault(callback, self._reuse_fault(callback, before, now, self.cluster.rows[row], was))
 
     def _reuse_fault(
         self, callback: Callback, before: _AnswerSnapshot, now: _AnswerSnapshot, node: NodeInfo, then: Answer
@@ -259,22 +308,22 @@ class CheckedEngine(FastEngine):
 
     def _check_entry(self, entry: Entry, witness: _AnswerSnapshot) -> None:
         """The engine's sums are those of the fresh answers, to the bit."""
-        predicates = len(self.callbacks.predicates)
-        lasting = [
-            place for place, c in enumerate(self._callbacks()) if c.scope != "pod" and witness.applies_to_task[place]
-        ]
+        asked = [each for each in witness.asked if each.callback.scope != "pod" and each.applies_to_task]
+        verdicts = [each.answers for each in asked if isinstance(each.callback, Predicate)]
+        scores = [each.answers for each in asked if not isinstance(each.callback, Predicate)]
         scores_last = not any(order.scope == "pod" for order in self.callbacks.node_orders)
+        kept_ok, kept_totals = entry.ok.tolist(), entry.scores.total.tolist()
         for row, node in enumerate(self.cluster.rows):
-            ok = all(witness.answers[place][row] for place in lasting if place < predicates)
+            ok = all(answers[row] for answers in verdicts)
             fits = node.fits_idle(entry.charge)
-            if (fits or node.terminating_pods) and bool(entry.ok[row]) != ok:
-                raise Stale(f"{witness.task.key} on {node.name}: kept {bool(entry.ok[row])}, is {ok}")
+            if (fits or node.terminating_pods) and kept_ok[row] != ok:
+                raise Stale(f"{witness.task.key} on {node.name}: kept {kept_ok[row]}, is {ok}")
             total = -np.inf
             if ok and fits and node.fits_future(entry.charge):
                 total = 0.0
-                for place in lasting:
-                    total += float(witness.answers[place][row]) if place >= predicates else 0.0
-            kept = float(entry.scores.total[row])
+                for answers in scores:
+                    total += answers[row]
+            kept = kept_totals[row]
             if (kept != total) if scores_last else ((kept == -np.inf) != (total == -np.inf)):
                 raise Stale(f"{witness.task.key} on {node.name}: kept a score of {kept}, is {total}")
 

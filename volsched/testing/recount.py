@@ -6,6 +6,7 @@ test that has done anything to a cluster asks for ``faults`` and expects none.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from volsched.model.cluster import Cluster
@@ -21,10 +22,13 @@ OF_A_SESSION = (TaskStatus.ALLOCATED, TaskStatus.PIPELINED)
 
 def faults(cluster: Cluster) -> list[str]:
     """Return which accounts differ from what the tasks add up to; empty when all is well. Holds inside sessions too."""
+    tasks_of: dict[int, list[TaskInfo]] = {}
+    for task in cluster.tasks.values():
+        tasks_of.setdefault(id(task.node), []).append(task)
     return [
         *_rows(cluster),
         *_members(cluster),
-        *(fault for node in cluster.rows for fault in _node(cluster, node)),
+        *(fault for node in cluster.rows for fault in _node(cluster, node, tasks_of.get(id(node), []))),
         *_totals(cluster),
         *(fault for job in cluster.jobs.values() for fault in _job_differences(job)),
         *_queues(cluster),
@@ -66,7 +70,8 @@ def _rows(cluster: Cluster) -> Iterator[str]:
 
 def _members(cluster: Cluster) -> Iterator[str]:
     for uid, task in cluster.tasks.items():
-        yield from _compare(f"uid of {task!r}", task.uid, uid)
+        if task.uid != uid:
+            yield from _compare(f"uid of {task!r}", task.uid, uid)
         node, job = task.node, task.job
         if node is not None and cluster.nodes.get(node.name) is not node:
             yield f"{task!r} is on a node that is not there"
@@ -78,8 +83,7 @@ def _members(cluster: Cluster) -> Iterator[str]:
             yield f"{task!r} waits and has a node"
 
 
-def _node(cluster: Cluster, node: NodeInfo) -> Iterator[str]:
-    here = [task for task in cluster.tasks.values() if task.node is node]
+def _node(cluster: Cluster, node: NodeInfo, here: Sequence[TaskInfo]) -> Iterator[str]:
     name = f"node {node.name}"
     yield from _compare(f"{name}: tasks", sorted(node.tasks), sorted(task.uid for task in here))
     leaving = [task for task in here if task.status is TaskStatus.RELEASING]
@@ -98,22 +102,30 @@ def _amounts(cluster: Cluster, what: str, kept: Sequence[int], tasks: Iterable[T
     for task in tasks:
         for column, amount in cluster.columns.charge(task.template):
             counted[column] += amount
-    names = cluster.columns.names
-    for column, (have, want) in enumerate(zip(kept, counted, strict=True)):
-        yield from _compare(f"{what} {names[column]}", have, want)
+    yield from _columns(cluster, what, kept, counted)
 
 
 def _totals(cluster: Cluster) -> Iterator[str]:
-    for column, name in enumerate(cluster.columns.names[: len(cluster.node_cache.totals)]):
-        allocatable = sum(node.allocatable[column] for node in cluster.rows)
-        used = sum(node.used[column] for node in cluster.rows)
-        yield from _compare(f"total {name}", cluster.node_cache.totals[column], allocatable)
-        yield from _compare(f"total used {name}", cluster.node_cache.total_used[column], used)
+    nodes = cluster.node_cache
+    columns = range(len(nodes.totals))
+    for what, kept, rows in (
+        ("total", nodes.totals, [node.allocatable for node in cluster.rows]),
+        ("total used", nodes.total_used, [node.used for node in cluster.rows]),
+    ):
+        yield from _columns(cluster, what, kept, [sum([row[column] for row in rows]) for column in columns])
+
+
+def _columns(cluster: Cluster, what: str, kept: Sequence[int], counted: Sequence[int]) -> Iterator[str]:
+    """Compare amounts, given by column; they are named only if some differ."""
+    if list(kept) != counted:
+        for name, have, want in zip(cluster.columns.names[: len(kept)], kept, counted, strict=True):
+            yield from _compare(f"{what} {name}", have, want)
 
 
 def _job_differences(job: JobInfo) -> Iterator[str]:
     name, tasks = f"job {job.key}", list(job.tasks.values())
-    counts = [sum(1 for task in tasks if task.status is status) for status in TaskStatus]
+    statuses = Counter(task.status for task in tasks)
+    counts = [statuses[status] for status in TaskStatus]
     waiting = [task for task in tasks if task.status is TaskStatus.PENDING]
     yield from _compare(f"{name}: counts", job.counts, counts)
     yield from _compare(f"{name}: ready", job.ready_count, sum(1 for task in tasks if IS_READY[task.status]))
