@@ -169,7 +169,7 @@ class Informer:
 
     def _heard(self) -> None:
         self._heard_at = time.monotonic()
-        self.trouble = None
+        self._answered()
 
     async def catch_up(self) -> None:
         """Return once everything is known that had happened when this was called.
@@ -324,7 +324,6 @@ class Informer:
         while True:
             parameters = {"continue": continued} if continued else {}
             page = self._reader.page(await page_of(self._api, self.resource, **parameters))
-            self._answered()
             self._heard()
             items = page.items or ()
             for at in range(0, max(1, len(items)), ITEMS_AT_ONCE):
