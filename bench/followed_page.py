@@ -29,8 +29,8 @@ class PushedCluster(Follower):
 
     def __init__(self, changes: Sequence[Change]) -> None:
         super().__init__(cast("Api", None), ClusterSnapshot((), CONFIGURATION), "bench")
-        self._changes.extend(changes)
-        self._complete.set()
+        self._following.add(changes)
+        self._following.complete.set()
 
     async def run(self) -> None:
         """Make pictures for ever."""
@@ -38,7 +38,7 @@ class PushedCluster(Follower):
 
     def push(self, changes: Sequence[Change]) -> None:
         """Take changes in. Call it in the loop of the page."""
-        self._take(changes)
+        self._following.add(changes)
 
 
 class Teams:

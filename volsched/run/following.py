@@ -9,7 +9,7 @@ from functools import partial
 from volsched import registry
 from volsched.kube.client.rest import Api
 from volsched.kube.errors import ApiError
-from volsched.kube.watch.informer import SILENCE_SECONDS, Informer
+from volsched.kube.watch.informer import SILENCE_SECONDS, Informer, Trouble
 from volsched.kube.watch.resources import watched
 from volsched.kube.watch.served_kinds import POD_GROUPS, WORKLOADS, Discovery, ServedInformer
 from volsched.mirror.kept import kept_annotations
@@ -55,10 +55,16 @@ class Following:
         changes, self._changes = self._changes, []
         return changes
 
+    @property
+    def trouble(self) -> Trouble | None:
+        """Return why a kind cannot be followed at present: the failure that has lasted longest, or None."""
+        found = [informer.trouble for informer in self._informers if informer.trouble is not None]
+        return min(found, key=lambda trouble: trouble.since, default=None)
+
     def _made(self, server: Api, kinds: Collection[str] | None) -> list[Informer]:
         trim = kept_annotations(registry.installed_annotations()).trim
         followed: list[Informer] = [
-            Informer(server, resource, self._add, on_listed=self._on_listed, trim=trim)
+            Informer(server, resource, self.add, on_listed=self._on_listed, trim=trim)
             for resource in watched(need_groups=False)
             if kinds is None or resource.kind in kinds
         ]
@@ -68,7 +74,7 @@ class Following:
                 server,
                 discovery,
                 served,
-                self._add,
+                self.add,
                 silence=SILENCE_SECONDS,
                 on_listed=self._on_listed,
                 is_full=lambda: False,
@@ -78,7 +84,8 @@ class Following:
             if kinds is None or served.kind in kinds
         ]
 
-    def _add(self, changes: Sequence[Change]) -> None:
+    def add(self, changes: Sequence[Change]) -> None:
+        """Take changes in."""
         self._changes.extend(self._memory_use.of(changes))
         self._on_changes()
 

@@ -60,10 +60,9 @@ class Follower:
     @property
     def state(self) -> SourceState:
         """Return whether the pictures follow the cluster: if not, since when and why."""
-        lost = [informer.trouble for informer in self._informers if informer.trouble]
-        if lost:
-            first = min(lost, key=lambda trouble: trouble.since)
-            return SourceState(LOST, first.since, first.message)
+        trouble = self._following.trouble
+        if trouble is not None:
+            return SourceState(LOST, trouble.since, trouble.message)
         return SourceState(LIVE if self._listed.is_set() else LISTING, self._changed_at)
 
     def now(self) -> float:
