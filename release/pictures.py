@@ -66,7 +66,7 @@ SHOTS: Final = (
     Shot("queues", "/queues", complete="tbody tr"),
     Shot("queue", "/queues", 'a[href^="/queue/"]'),
     Shot("nodes", "/nodes"),
-    Shot("node", "/cards", 'a[href^="/node/"]'),
+    Shot("node", "/nodes", 'a[href^="/node/"]'),
     Shot("cards", "/cards", complete="tbody tr"),
     Shot("what-if", "/what-if?nodes:a100-01=2", complete="#result h2"),
     Shot("search", "/search?text=a"),

@@ -131,6 +131,18 @@ def test_bars_follow_changes() -> None:
     assert [(bar.used, bar.unavailable, bar.total) for bar in (*before, *after)] == [(3, 0, 16), (3, 5, 8)]
 
 
+def test_stranded_cards_follow_the_pods_that_wait_though_no_node_changes() -> None:
+    jobs = [*job("team/a", 4, "n1"), *job("team/b", 4, "n2")]
+    live = live_of(known_of([node("n1"), node("n2"), *jobs], FRAGMENTATION))
+    [before] = live.look(NOW).overview.bars
+
+    live.take(puts(*job("team/w", 8), *job("team/x", 8)))
+    [after] = live.look(NOW).overview.bars
+
+    assert (before.stranded, before.free) == (0, 8)
+    assert (after.stranded, after.free) == (8, 0)
+
+
 # --- waiting jobs ---------------------------------------------------------------------------------------------------
 
 MESSAGES = {

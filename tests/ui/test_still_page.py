@@ -374,7 +374,8 @@ def test_a_page_of_another_port_reads_nothing_in_the_browser_of_who_has_the_link
         assert answers
         assert set(answers) == {403}
         other.locator("#go").click()
-        expect(other.locator("tbody tr", has_text="vision").first).to_be_visible()
+        expect(other.locator("tbody tr", has_text="Tesla-T4").first).to_be_visible()
+        assert other.url == f"{address}/overview"
         context.close()
         evil.shutdown()
 

@@ -21,7 +21,7 @@ LOCAL: Final = ("localhost", "127.0.0.1", "[::1]")
 _OF_OTHERS: Final = ("cross-site", "same-site")
 """The browser's marks of a request by another page; one at another port of the machine is of the same site."""
 
-_GO_ON: Final = '<!doctype html><meta http-equiv="refresh" content="0; url=/queues"><a href="/queues">The page</a>'
+_GO_ON: Final = '<!doctype html><meta http-equiv="refresh" content="0; url=/overview"><a href="/overview">The page</a>'
 """A page instead of a redirection for a link on another page: a redirected request counts as that page's."""
 
 
@@ -60,7 +60,7 @@ class LinkSecret:
         if _is_of_another(request):
             answer = web.Response(text=_GO_ON, content_type="text/html")
         else:
-            answer = web.Response(status=302, headers={"Location": "/queues"})
+            answer = web.Response(status=302, headers={"Location": "/overview"})
         answer.set_cookie(_cookie(request), self._secret, httponly=True, samesite="Strict", path="/")
         return answer
 
