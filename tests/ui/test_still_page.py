@@ -190,7 +190,7 @@ def test_a_column_orders_all_jobs(page: Page) -> None:
 @pytest.mark.process
 def test_the_search_of_the_header_opens_what_has_this_name(page: Page) -> None:
     page.goto("/jobs")
-    page.get_by_role("searchbox", name="Search jobs").fill("segmenter-1")
+    page.locator("header input[name=text]").fill("segmenter-1")
     page.keyboard.press("Enter")
 
     expect(page).to_have_url(re.compile(r"/job/vision/segmenter$"))
