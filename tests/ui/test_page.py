@@ -235,11 +235,11 @@ def test_keyboard_is_enough(page: Page) -> None:
 
 
 def test_use_over_time_has_a_chart_and_words(playground: Playground, page: Page) -> None:
-    page.goto("/queues")
+    page.goto("/queue/vision")
     quota(playground, 17)
-    row = page.locator("tbody tr", has_text="vision").first
-    expect(row.locator("canvas")).to_have_count(1)
-    expect(row.locator("figcaption")).to_contain_text("now")
+    chart = page.locator(".histories figure").first
+    expect(chart.locator("canvas")).to_have_count(1)
+    expect(chart.locator("figcaption")).to_contain_text("now")
 
 
 def test_only_what_differs_is_sent(playground: Playground, page: Page) -> None:
@@ -247,7 +247,7 @@ def test_only_what_differs_is_sent(playground: Playground, page: Page) -> None:
     page.goto("/queues")
     mark_rows_at_rest(page)
     quota(playground, 18)
-    changed = page.locator("tbody tr", has_text="of 18")
+    changed = page.locator("tbody tr", has_text="limit 18")
     expect(changed).to_have_count(1)
     marked = rows_marked(page)
     assert marked.count(False) == 1
