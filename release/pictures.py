@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tools import chromium
 
@@ -122,7 +122,7 @@ def _take(page: Page, shot: Shot) -> None:
         address = page.locator(shot.follow).first.get_attribute("href")
         page.goto(str(address))
     page.locator(shot.complete).first.wait_for(state="attached")
-    page.wait_for_function("!document.querySelector('.htmx-request') && !document.querySelector('[aria-busy=true]')")
+    expect(page.locator(".htmx-request, [aria-busy=true]")).to_have_count(0, timeout=WITHIN)
 
 
 def _save(page: Page, name: str) -> None:
