@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
 
 from volsched.backlog import Backlog
 from volsched.framework import admission_reservations, reporter
@@ -37,6 +38,9 @@ from volsched.model.verdict import Scope, Step, Verdict
 from volsched.ports import Clock, CycleReport
 from volsched.quota.past_use import CountedOverTime
 from volsched.quota.status import QueueStatuses
+
+WITHOUT_EVICTIONS: Final = frozenset({"enqueue", "allocate", "backfill", "reserve"})
+"""Actions that evict no pods. Any other action may."""
 
 
 @dataclass(frozen=True)
@@ -153,6 +157,7 @@ class Scheduler:
         self.mirror.keep_only(profile.kept_annotations)
         self.mirror.keep_annotations(profile.pod_annotations(), profile.asking_annotations())
         self.mirror.cluster.let_devices_serve(profile.devices_serve())
+        self.mirror.cluster.generations.evicts = not WITHOUT_EVICTIONS.issuperset(profile.configuration.actions)
 
     def table_sizes(self) -> dict[str, int]:
         """Return how many entries the engine and the accounts of plugins keep, by table; for any thread."""

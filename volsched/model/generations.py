@@ -26,8 +26,9 @@ class ClusterEvent(StrEnum):
     ``NEIGHBOURS_CHANGED``  pods or domains changed that rules of affinity and spread count
     ``QUEUE_CHANGED``       a queue came, changed or went
     ``DEMAND_CHANGED``      a task or job left, or requests less, so that shares or quotas of others grow
-    ``JOB_CHANGED``         a PodGroup came or changed
-    ``VICTIMS_CHANGED``     a disruption budget or a pod changed, so that pods may be evicted that might not
+    ``JOB_CHANGED``         a PodGroup went
+    ``VICTIMS_CHANGED``     a budget, a PodGroup or a pod came or changed, so that pods may be evicted that might not;
+                            without an action that evicts it requeues no job
     ======================  ===========================================================================================
     """
 
@@ -55,9 +56,11 @@ class Generations:
     ``template``    many templates ended, so caches by template are cleared: to compute the answers about the others
                     again costs less than they cost at first
     ==============  ===================================================================================================
+
+    ``evicts`` is False while no configured action evicts.
     """
 
-    __slots__ = ("change", "layout", "move", "namespace", "queue_tree", "requeue", "template")
+    __slots__ = ("change", "evicts", "layout", "move", "namespace", "queue_tree", "requeue", "template")
 
     def __init__(self) -> None:
         self.layout = 0
@@ -67,10 +70,12 @@ class Generations:
         self.queue_tree = 0
         self.namespace = 0
         self.template = 0
+        self.evicts = True
 
     def wake(self, event: ClusterEvent) -> None:
-        """Requeue all jobs that could not be placed, whatever the event is: it tells readers of the code the reason."""
-        self.requeue += 1
+        """Requeue all jobs that could not be placed, if the event can help any with the configured actions."""
+        if self.evicts or event is not ClusterEvent.VICTIMS_CHANGED:
+            self.requeue += 1
 
     def without_requeue(self, since: int | None = None) -> WithoutRequeue:
         """Requeue no job by changes inside the block; with ``since``, nor by those since that generation."""
@@ -84,7 +89,7 @@ class Generations:
                 "namespaces": "namespace",
                 "standing": "move",
                 "tentative": "without_requeue",
-                **{f"{kind}_generation": kind for kind in __slots__},
+                **{f"{kind}_generation": kind for kind in __slots__ if kind != "evicts"},
             }
         )
 

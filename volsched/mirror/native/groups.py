@@ -131,7 +131,9 @@ class NativeGroups:
         before = job.spec.native
         if before is None or before.uid != group.uid:
             self._begin(job, group, shown)
+        spec = job.spec
         self._describe(job, group, shown)
+        self._cluster.queue_cache.properties_changed(job, spec)
         self._passers_by.leave(job)
         self._cluster.queue_cache.keep_job_queue(job, shown)
         self._set_priority(job)

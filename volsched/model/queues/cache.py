@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from volsched.model.generations import ClusterEvent, Generations
-from volsched.model.job import INQUEUE, PENDING, SUPERSEDED, JobInfo, JobProperties, PodGroupCondition
+from volsched.model.job import INQUEUE, PENDING, RUNNING, SUPERSEDED, JobInfo, JobProperties, PodGroupCondition
 from volsched.model.observers import Observers
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.kept_queue import QueueMoves, named_nowhere, queue_in
@@ -133,13 +134,13 @@ class QueueCache:
     # -- jobs ---------------------------------------------------------------------------------------------------------
 
     def put_job(self, job: JobInfo) -> None:
-        """Add a job."""
+        """Add a job, or have one tried again whose PodGroup changed. Evicted pods of this job may help others."""
         self.jobs[job.key] = job
         self._judge(job)
         job.requeue()
         self.set_phase(job, job.phase)
         self.note(job)
-        self._generations.wake(ClusterEvent.JOB_CHANGED)
+        self._generations.wake(ClusterEvent.VICTIMS_CHANGED)
         self._observers.notify_job(job)
 
     def remove_job(self, job: JobInfo) -> None:
@@ -315,6 +316,12 @@ class QueueCache:
             self.requests_changed(job)  # a gang leaves no member to backfill
         if before.unserved != spec.unserved:
             self._judge(job)
+        self.properties_changed(job, before)
+
+    def properties_changed(self, job: JobInfo, before: JobProperties) -> None:
+        """Requeue other jobs if a PodGroup, which stated something else before, leaves them more."""
+        if job.spec != before and _may_help_others(job, before):
+            self._generations.wake(ClusterEvent.DEMAND_CHANGED)
 
     # -- who may use a queue ------------------------------------------------------------------------------------------
 
@@ -360,3 +367,23 @@ class QueueCache:
         if job.key in self._superseded:
             return SUPERSEDED
         return job.spec.unserved.message if job.spec.unserved is not None else self.permissions.judge(job)
+
+
+_COUNTED: Final = ("has_group", "min_resources", "min_roles", "annotations")
+"""What a PodGroup states that plugins count, beside its ``minMember``."""
+
+
+def _may_help_others(job: JobInfo, before: JobProperties) -> bool:
+    """True if others may have more of a queue, or of a promised node, since a PodGroup changed.
+
+    ``before`` is what it stated. A minimum counts of admitted jobs alone, and of what runs the part beyond the minimum.
+    """
+    now = job.spec
+    if (before.has_group and not now.has_group) or any(task.nominated for task in job.waiting.values()):
+        return True
+    if not (job.placed_count or job.phase in (INQUEUE, RUNNING)):
+        return False
+    if not any(spec.annotations or spec.min_resources is not None for spec in (before, now)):
+        return now.has_group != before.has_group
+    fewer = now.min_available < before.min_available
+    return fewer or any(getattr(now, name) != getattr(before, name) for name in _COUNTED)
