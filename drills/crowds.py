@@ -55,7 +55,10 @@ _OF_ONE_ASKED: Final = 9
 """How many explanations, and how many questions of the page, one asker has under way and waiting."""
 
 _STREAMS: Final = 40
-"""Open views, more than one reader may have."""
+"""Open views, more than one reader may have. The ServiceAccounts of a namespace are one reader."""
+
+_ACCOUNTS: Final = tuple(f"crowd-{number}" for number in range(15))
+"""ServiceAccounts of the crowd beside its first one."""
 
 _TRIED: Final = re.compile(r"^volsched_job_attempts_total (\S+)$", re.MULTILINE)
 
@@ -407,8 +410,8 @@ def fill_questions(
     crowd.note(Served(lane, max(0.0, seconds - alone), left if is_served else 0))
 
 
-def fill_views(crowd: Crowd, asker: Asker, other: Asker) -> None:
-    """Open views until no more may be, and one view of another reader."""
+def fill_views(crowd: Crowd, askers: Sequence[Asker], other: Asker) -> None:
+    """Open views of all ServiceAccounts of a namespace until no more may be, and one view of another reader."""
     with ExitStack() as held:
 
         def opened(who: Asker) -> int:
@@ -416,7 +419,9 @@ def fill_views(crowd: Crowd, asker: Asker, other: Asker) -> None:
             held.callback(connection.close)
             return status
 
-        refused = [opened(asker) for _ in range(_STREAMS)].count(http.client.TOO_MANY_REQUESTS)
+        refused = [opened(askers[number % len(askers)]) for number in range(_STREAMS)].count(
+            http.client.TOO_MANY_REQUESTS
+        )
         began = time.monotonic()
         is_served = opened(other) == http.client.OK and other.ask("/queues")[0] == http.client.OK
         crowd.note(Served("open views", time.monotonic() - began, refused if is_served else 0))
@@ -429,20 +434,20 @@ def _give_rights(crowd: Crowd) -> dict[str, str]:
     """Let the two tenants view their namespaces and the page; return tokens by name."""
     group = "rbac.authorization.k8s.io"
     kinds: list[Json] = []
-    homes = {"crowd": crowd.space, "other": crowd.other, "watcher": SYSTEM}
+    homes = {"crowd": crowd.space, "other": crowd.other, "watcher": SYSTEM} | dict.fromkeys(_ACCOUNTS, crowd.space)
     for name, space in homes.items():
         kinds.append({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": space}})
     subjects = {name: {"kind": "ServiceAccount", "name": name, "namespace": space} for name, space in homes.items()}
-    roles = (("volsched-metrics-reader", ("other", "watcher")), ("volsched-ui-reader", ("crowd", "other")))
+    roles = (("volsched-metrics-reader", ("other", "watcher")), ("volsched-ui-reader", ("crowd", "other", *_ACCOUNTS)))
     for role, names in roles:
         ref = {"apiGroup": group, "kind": "ClusterRole", "name": role}
         body: Json = {"apiVersion": f"{group}/v1", "kind": "ClusterRoleBinding", "metadata": {"name": f"crowds-{role}"}}
         kinds.append({**body, "roleRef": ref, "subjects": [subjects[name] for name in names]})
-    for name in ("crowd", "other"):
+    for names in (("crowd", *_ACCOUNTS), ("other",)):
         ref = {"apiGroup": group, "kind": "ClusterRole", "name": "view"}
-        metadata = {"name": "view", "namespace": homes[name]}
+        metadata = {"name": "view", "namespace": homes[names[0]]}
         body = {"apiVersion": f"{group}/v1", "kind": "RoleBinding", "metadata": metadata}
-        kinds.append({**body, "roleRef": ref, "subjects": [subjects[name]]})
+        kinds.append({**body, "roleRef": ref, "subjects": [subjects[name] for name in names]})
     files = ("components/metrics-auth/rights.yaml", "rbac/ui/rights.yaml", "base/ui/reader.yaml")
     given = [word for file in files for word in ("-f", str(MANIFESTS / file))]
     listed = msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": kinds}).decode()
@@ -518,7 +523,8 @@ def run(report: Report, there: World, sizes: Sizes) -> None:
             fill_questions(crowd, "explanations", *askers, _explanation, _OF_ONE_EXPLAINED)
             with _page(crowd) as at:
                 askers = Asker(at, tokens["crowd"], _CROWDED), Asker(at, tokens["other"], _OTHER)
-                fill_views(crowd, *askers)
+                accounts = [Asker(at, tokens[name], _CROWDED) for name in ("crowd", *_ACCOUNTS)]
+                fill_views(crowd, accounts, askers[1])
                 fill_questions(crowd, "questions of the page", *askers, _question, _OF_ONE_ASKED)
     judge(report, crowd.served, needed)
 

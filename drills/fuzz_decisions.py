@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from typing import Any, Final
 
+import msgspec
+
 from volsched.mirror.settings import MirrorSettings
+from volsched.model import api
 from volsched.model.changes import Change, Deleted, Put
 from volsched.model.values.resources import Resources
 from volsched.quota.demand import reserved_by
@@ -48,13 +52,25 @@ configurations:
 
 def decide_about(found: list[Any]) -> None:
     """Take objects in, and run sessions until all are gone again; whatever a plugin raises is raised."""
+    _decide(found, _puts(found))
+
+
+def decide_as_they_change(found: list[Any]) -> None:
+    """Decide about objects that change as their authors may change them; whatever a plugin raises is raised.
+
+    PodGroups go and come back while their pods stay.
+    """
+    groups = [one for one in found if isinstance(one, api.PodGroup)]
+    _decide(found, _puts(found), _puts(map(_changed, found)), _gone(groups), _puts(groups))
+
+
+def _decide(found: list[Any], *steps: list[Change]) -> None:
+    """Run a session after each step, and one when all objects are gone."""
     for rig in _rigs():
-        rig.cycle(*_puts(found))
-        _check(rig)
-        gone = [
-            Deleted(type(one).__name__, one.metadata.namespace, one.metadata.name, one.metadata.uid) for one in found
-        ]
-        rig.cycle(*gone)
+        for changes in steps:
+            rig.cycle(*changes)
+            _check(rig)
+        rig.cycle(*_gone(found))
         for aside in rig.mirror.quarantine.take_errors():
             raise aside.error or AssertionError(aside.message)
 
@@ -72,8 +88,28 @@ def _check(rig: Rig) -> None:
         raise AssertionError(wrong)
 
 
-def _puts(found: list[Any]) -> list[Change]:
+def _puts(found: Iterable[Any]) -> list[Change]:
     return [Put(one) for one in found]
+
+
+def _gone(found: Iterable[Any]) -> list[Change]:
+    metas = [(type(one).__name__, one.metadata) for one in found]
+    return [Deleted(kind, meta.namespace, meta.name, meta.uid) for kind, meta in metas]
+
+
+def _changed(found: Any) -> Any:
+    """Return an object as its author may change it each second: what protects it, its labels, minima and queue."""
+    before = found.metadata
+    notes = {**before.annotations, "volcano.sh/preemptable": "false", "volsched.io/expected-duration": "1s"}
+    labels = {**before.labels, "team": "changed"}
+    meta = msgspec.structs.replace(
+        before, annotations=notes, labels=labels, resource_version=f"{before.resource_version}1"
+    )
+    found = msgspec.structs.replace(found, metadata=meta)
+    if isinstance(found, api.PodGroup):
+        spec = msgspec.structs.replace(found.spec, min_member=found.spec.min_member // 2, queue="team")
+        found = msgspec.structs.replace(found, spec=spec)
+    return found
 
 
 @cache

@@ -19,7 +19,7 @@ from aiohttp.test_utils import make_mocked_request
 from aiohttp.web import HTTPException
 from multidict import CIMultiDict, MultiDict
 
-from drills.fuzz_decisions import decide_about
+from drills.fuzz_decisions import decide_as_they_change
 from drills.fuzz_inputs import Maker, copied
 from drills.fuzz_words import (
     ANNOTATIONS,
@@ -959,6 +959,6 @@ PARSERS: Final = (
     Parser("Commands", 3, _command, _read_command, (ObjectError,)),
     Parser("mirror", 5, _several, _take_in),
     Parser("what is kept", 3, _bulky, _read_bulky, (ObjectError,)),
-    Parser("decisions", 1, _several, decide_about),
+    Parser("decisions", 1, _several, decide_as_they_change),
 )
 """`share` is of a round; what takes long gets little of it."""

@@ -3,8 +3,9 @@
 An honest team makes pods, gangs of Volcano's and of Kubernetes' own, Volcano Jobs and pods with shared cards at a
 steady pace. First it is alone. Then somebody creates every object that once took volsched down, robbed it or switched
 it off, objects as large as may be, and as many more of all kinds; an administrator writes some Queues and devices
-wrongly. Then all of that is deleted, and it begins once more. Processes have the memory limits of the manifests. In the
-end somebody fills one lane after the other that all tenants share (`drills/crowds.py`).
+wrongly. Objects that are in use grow, too (`drills/changes.py`). Then all of that is deleted, and it begins once more.
+Processes have the memory limits of the manifests. In the end somebody fills one lane after the other
+that all tenants share (`drills/crowds.py`).
 
 Judged is how long honest pods wait, that no process ends and no leader changes, that each object that was set aside or
 refused is named in an Event, that no honest object is refused for want of memory, that memory comes back, and that the
@@ -36,7 +37,7 @@ import msgspec
 import yaml
 
 from bench.common import memory_mib
-from drills import crowds
+from drills import changes, crowds
 from drills.hostile_objects import COMMANDS, DRIVER, GROUP_NAME, MGPU, NATIVE, Attacker, Fate, Hostile, Target
 from drills.idle_connections import PROBE_SECONDS, Flood
 from drills.report import Report
@@ -102,6 +103,7 @@ class Settings:
     kept_mib: int = 64
     connections: int = 3_000
     crowds: crowds.Sizes = field(default_factory=crowds.Sizes)
+    growing: int = 40
     flags: tuple[str, ...] = ()
 
 
@@ -726,6 +728,7 @@ def _attack(
     attack.floods.append(flood)
     report.progress(f"{len(attack.taken)} hostile objects taken, {attack.refused.total()} refused by the API server")
     spoil_results(there, attack)
+    report.progress(f"{changes.grow(there, attack.namespace, settings.growing)} objects in use have grown")
     waited += team.work(settings.seconds / 2)
     seconds = [pod.seconds for pod in waited]
     report.progress(f"beside them: p99 {percentile(seconds, 0.99):.2f} s of {len(waited)} pods")

@@ -204,6 +204,7 @@ class Attacker:
         yield from self._robberies()
         yield from self._claims_to_room()
         yield from self._passers_by()
+        yield from self._remembered()
 
     def _claims_to_room(self) -> Iterator[Hostile]:
         """Yield PodGroups that would have room kept for nothing."""
@@ -220,6 +221,17 @@ class Attacker:
         yield group
         for _ in self._target.nodes:
             yield self.pod("of all nodes", {"container": _amounts(cpu="62")}, annotations={GROUP_NAME: group.name})
+
+    def _remembered(self) -> Iterator[Hostile]:
+        """Yield texts that were remembered after their objects were gone, and lists without an end."""
+        yield self.group("a long name in minResources", {"minResources": {"n" * 200_000: "1"}})
+        cards = ", ".join(f"card-{number}" for number in range(5_000))
+        yield self.pod("5,000 cards", annotations={"volcano.sh/card.name": cards})
+        attributes = " || ".join(f'"a{n}" in device.attributes["x.example.com"]' for n in range(200))
+        yield from self.claim("a selector that reads 200 attributes", self._devices(attributes[:10_000]))
+        many = [{"name": f"c{number}", "image": f"i{number}"} for number in range(600)]
+        yield self.pod("600 containers", {"initContainers": many}, Fate.NAMED)
+        yield self.pod("a time of 200,000 digits", annotations={"volsched.io/expected-duration": "9" * 200_000})
 
     def _passers_by(self) -> Iterator[Hostile]:
         """Yield pods that come with a node, as many as fill the other team's queue if they counted there."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from hashlib import blake2b
+from typing import Final
 
 from actions.repair.lost_room import LostRoom
 from volsched.framework.dra.accounts import claims_of
@@ -12,11 +14,25 @@ from volsched.model.dra.device import Claim, DeviceId
 from volsched.model.dra.devices import Devices
 from volsched.model.pods.task import TaskInfo
 
+CLAIMS: Final = "resourceclaims"
+"""The name under which ResourceClaims are counted beside amounts of resources."""
+
 
 def claims_lost_with(task: TaskInfo, devices: Devices) -> tuple[Claim, ...]:
     """Return the claims of a pod that have devices, as they are: a claim from a template goes with its pod."""
     found = (devices.claims.get(key) for key in claims_of(task, devices))
     return tuple(claim for claim in found if claim is not None and claim.allocation is not None)
+
+
+def shapes_of(task: TaskInfo, devices: Devices) -> list[str]:
+    """Return for each ResourceClaim of a pod a name of what it asks for; the same for all that are not made yet."""
+    keys = [key for _, key in task.claims_by_entry()]
+    return [_shape(devices.claims.get(key)) for key in keys]
+
+
+def _shape(claim: Claim | None) -> str:
+    """Return a short name of what a claim asks for: another number, class or selector has another name."""
+    return f"{CLAIMS}/{blake2b(claim.spec.shape, digest_size=8).hexdigest()}" if claim is not None else CLAIMS
 
 
 class LostDevices:

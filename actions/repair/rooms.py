@@ -6,8 +6,10 @@ not kept from the node: the order of queues decides between those. A pod that wa
 behind, nor does one whose node is gone. A gang that asks for more than it held when it was whole has neither
 precedence nor room: its author may lose small pods and make large ones, or raise the minimum.
 
-It lives as long as the configuration. Which gangs have lost pods, on which nodes and when, stands in the PodGroups'
-conditions, from which it is made again. The size of a pod that was lost before that is taken from another member.
+It lives as long as the configuration. Which gangs have lost pods, on which nodes and when, and what they held when they
+were whole, stands in the PodGroups' conditions, from which it is made again: tenants may not write these. A gang of
+which it is not stated what it held has neither precedence nor room. The size of a pod that was lost before that is
+taken from a member that runs, as its author may change members that wait.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 from volsched.framework.session import Session
 from volsched.model.cluster import Cluster
 from volsched.model.conditions import LOST_PODS
+from volsched.model.dra.devices import Devices
 from volsched.model.generations import ClusterEvent
 from volsched.model.job import UNKNOWN, JobInfo, PodGroupCondition
 from volsched.model.nodes.node import NodeInfo
@@ -36,9 +39,6 @@ if TYPE_CHECKING:
 ACCOUNT: Final = "allocate.repair"
 REPAIR_TIMEOUT: Final = "repairTimeout"
 DEFAULT_TIMEOUT: Final = 30.0
-
-_CLAIMS: Final = "resourceclaims"
-"""The name under which ResourceClaims are counted beside amounts of resources."""
 
 ROOM_KEPT: Final = "RoomKept"
 """The reason of who waits for such room, or for what is kept of a quota."""
@@ -79,9 +79,11 @@ class LostRooms(Observer):
                 continue
             self.broken[job.key] = job
             if states_loss:
-                from actions.repair.stated import rooms_stated_of  # noqa: PLC0415 - few PodGroups state that
+                from actions.repair.stated import held_stated_by, rooms_stated_of  # noqa: PLC0415 - few state that
 
                 self._lost.extend(rooms_stated_of(job))
+                if (held := held_stated_by(job)) is not None:
+                    self._held[job.key] = held
 
     # -- what is heard ------------------------------------------------------------------------------------------------
 
@@ -107,7 +109,8 @@ class LostRooms(Observer):
     def _note_broken(self, job: JobInfo) -> None:
         """Remember a gang that lacks pods, and what it held when it was whole."""
         if job.key not in self.broken:
-            self._held[job.key] = _amounts(task for task in job.tasks.values() if task.node is not None)
+            placed = [task for task in job.tasks.values() if task.node is not None]
+            self._held[job.key] = amounts_of(placed, self._cluster.devices)
         self.broken[job.key] = job
 
     def _had_minimum(self, job: JobInfo) -> bool:
@@ -210,13 +213,13 @@ class LostRooms(Observer):
         return any(room.job is job for room in self.kept.values()) and not self._asks_for_more(job)
 
     def _asks_for_more(self, job: JobInfo) -> bool:
-        """True if a gang would hold more with the pods that it lacks than it did when it was whole.
+        """True if a gang would hold more with the pods that it lacks than when it was whole, or that is not known.
 
-        What it held before this scheduler began is not known.
+        It is not known of pods that were lost while no scheduler ran.
         """
         if job.key not in self._asks_more:
             held = self._held.get(job.key)
-            self._asks_more[job.key] = held is not None and not _would_hold(job) <= held
+            self._asks_more[job.key] = held is None or not _would_hold(job, self._cluster.devices) <= held
         return self._asks_more[job.key]
 
     def goes_before(self, job: JobInfo, other: JobInfo) -> bool:
@@ -236,7 +239,8 @@ class LostRooms(Observer):
             return tuple(condition for condition in job.conditions if condition.type != LOST_PODS)
         from actions.repair.stated import with_loss  # noqa: PLC0415 - few gangs have lost pods
 
-        return with_loss(job, [room for room in self.kept.values() if room.job is job])
+        rooms = [room for room in self.kept.values() if room.job is job]
+        return with_loss(job, rooms, self._held.get(job.key, {}))
 
     # -- who is kept from it ------------------------------------------------------------------------------------------
 
@@ -295,19 +299,22 @@ def _lacks_pods(job: JobInfo) -> bool:
     return 0 < job.ready_count < job.spec.min_available
 
 
-def _amounts(tasks: Iterable[TaskInfo]) -> Counter[str]:
-    """Return the sum of what pods request, and the number of their ResourceClaims."""
+def amounts_of(tasks: Iterable[TaskInfo], devices: Devices) -> Counter[str]:
+    """Return the sum of what pods request, and how many ResourceClaims they have that ask for the same."""
     total = Counter[str]()
     for task in tasks:
         total.update(task.template.request)
-        total[_CLAIMS] += len(task.spec.resource_claims)
+        if task.spec.resource_claims:
+            from actions.repair.lost_devices import shapes_of  # noqa: PLC0415 - few gangs have claims
+
+            total.update(shapes_of(task, devices))
     return total
 
 
-def _would_hold(job: JobInfo) -> Counter[str]:
+def _would_hold(job: JobInfo, devices: Devices) -> Counter[str]:
     """Return what a gang holds with as many more pods as it lacks, of each resource the largest requests."""
-    total = _amounts(task for task in job.tasks.values() if IS_ALLOCATED[task.status])
-    lacks, asked = job.spec.min_available - job.ready_count, [_amounts([task]) for task in job.waiting.values()]
+    total = amounts_of((task for task in job.tasks.values() if IS_ALLOCATED[task.status]), devices)
+    lacks, asked = job.spec.min_available - job.ready_count, [amounts_of([t], devices) for t in job.waiting.values()]
     for name in {name for each in asked for name in each}:
         total[name] += sum(nlargest(lacks, (each[name] for each in asked)))
     return total

@@ -11,7 +11,7 @@ from tests.actions.rigs import conf, cycle, gone, rig
 from volsched.framework.config.loading import ConfigurationError
 from volsched.model.changes import Change, Deleted
 from volsched.model.job import PodGroupCondition
-from volsched.model.lost_pods import LostPod, condition_of, lost_pods_in
+from volsched.model.lost_pods import LostPod, condition_of, held_in, lost_pods_in
 from volsched.model.plan import WriteGroupStatus
 from volsched.registry import load_profile
 from volsched.testing.builders import CycleDecision, Rig, a_group, a_pod, put
@@ -90,7 +90,10 @@ def test_the_gang_goes_first_also_where_no_room_is_kept(tiers: tuple[str, ...]) 
     on = broken(three(), repairing("0s", ENQUEUE, *tiers))
 
     assert cycle(on, *waits("x"), REPLACEMENT).bindings == {"v-3": "n3"}
-    assert lost(on) == ["the gang has lost pods and comes first in its queue; no room is kept for them"]
+    told = (
+        "the gang has lost pods and comes first in its queue; no room is kept for them; when it was whole it held cpu 6"
+    )
+    assert lost(on) == [told]
     cycle(on)
     assert lost(on) == []
 
@@ -350,6 +353,53 @@ def test_what_is_stated_is_read_again_and_nothing_else_is() -> None:
 def test_what_is_no_duration_is_refused(given: str) -> None:
     with pytest.raises(ConfigurationError, match="repairTimeout"):
         load_profile(repairing(given))
+
+
+@pytest.mark.parametrize(("cpu", "bound"), [(2, {"v-3": "n3"}), (0.5, {"v-3": "n3"}), (2.5, {"x-0": "n3"})])
+def test_another_leader_knows_what_the_gang_held(cpu: float, bound: dict[str, str]) -> None:
+    """Its author has made the lost pod larger while leaders changed."""
+    world = three()
+    world.objects[-1 - 1]["status"]["allocatable"]["cpu"] = "3"
+    on = broken(world, repairing("0s"))
+    again = restarted(on, world, repairing("0s"), cycle(on))
+
+    replacement = put(a_pod("v-3", "v", created="2026-01-02T00:00:00Z", cpu=cpu))
+    assert dict(list(cycle(again, *waits("x"), replacement).bindings.items())[:1]) == bound
+
+
+def test_a_gang_of_which_nothing_is_stated_has_no_precedence_after_a_restart() -> None:
+    """It has lost a pod while no scheduler ran, or an earlier version has stated what it lost."""
+    stated = condition_of([LostPod("v-2", "n3", 9e9)])
+    status = {"conditions": [{"type": stated.type, "status": "True", "reason": "LostPods", "message": stated.message}]}
+    world = three()
+    world.objects = [each for each in world.objects if each["metadata"]["name"] not in ("v", "v-2")]
+    world.group("v", "q", 3, "Unknown", status=status, created="2026-01-01T00:00:10Z")
+    on = rig(world, repairing("0s"))
+
+    assert cycle(on, *waits("x"), REPLACEMENT).bindings == {"x-0": "n3"}
+
+
+def test_room_is_as_large_after_a_restart_as_a_pod_that_runs() -> None:
+    """Pods that wait may have been made larger."""
+    world = three()
+    on = broken(world, conf(ENQUEUE, *TIERS))
+    again = restarted(on, world, conf(ENQUEUE, *TIERS), cycle(on))
+    large = put(a_pod("v-3", "v", cpu=2, memory="7Gi", created="2026-01-02T00:00:00Z"))
+    spec = {"nodeSelector": {"kubernetes.io/hostname": "n3"}}
+    other = [put(a_group("x", "q", 1, "Inqueue")), put(a_pod("x-0", "x", memory="6Gi", spec=spec))]
+
+    again.mirror.apply([large])
+    assert cycle(again, *other).bindings["x-0"] == "n3"
+
+
+def test_what_the_gang_held_is_stated_exactly_and_read_again() -> None:
+    held = {"cpu": 1_001, "memory": 1_234_567, "nvidia.com/gpu": 8_000, "resourceclaims/0a1b": 2}
+
+    assert held_in(condition_of([LostPod("v-2", "n3", 1_800_000_000.0)], held)) == held
+    assert held_in(condition_of([], {f"example.com/r{number}": 1_000 for number in range(33)})) == {}
+    assert held_in(condition_of([])) == {}
+    broken = condition_of([], held).message.replace("cpu 1001m", "cpu 1001x")
+    assert held_in(PodGroupCondition("LostPods", "True", "LostPods", broken)) == {}
 
 
 def test_another_leader_lets_the_gang_go_first() -> None:

@@ -10,6 +10,7 @@ import pytest
 from tests.actions.rigs import conf, cycle, gone
 from tests.actions.test_repair import ENQUEUE, TIERS, World, waits
 from tests.framework.dra.worlds import claim, device, device_class, exactly, part
+from volsched.framework.engine.fast import FastEngine
 from volsched.model.changes import Change, Deleted
 from volsched.model.dra import api as dra
 from volsched.model.plan import Bind
@@ -242,3 +243,17 @@ def test_a_quota_of_devices_counts_those_that_are_kept(
     if not bound:
         assert decision.waiting["x-0"] == "what is left of the quota is kept for default/v, which lost a pod"
     assert list(cycle(on, *puts(*with_claim("v-3", "v", extended=extended))).bindings) == ["v-3"]
+
+
+@pytest.mark.parametrize(("asked", "first"), [(1, "v-3"), (2, "x-0")])
+def test_a_gang_that_asks_for_other_devices_than_it_lost_does_not_come_first(asked: int, first: str) -> None:
+    """As many claims as before may ask for more devices: its author may have deleted one of little."""
+    on = with_devices(FastEngine, each=2)
+    group, _ = waits("x")
+    pod, its = with_claim("x-0", "x")
+    pod["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "n2"}
+    again, larger = with_claim("v-3", "v")
+    larger["spec"]["devices"]["requests"][0]["exactly"]["count"] = asked
+    again["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "n2"}
+
+    assert next(iter(cycle(on, group, *puts(pod, its, again, larger)).bindings)) == first

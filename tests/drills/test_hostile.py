@@ -48,6 +48,7 @@ def test_what_one_tenant_writes_harms_nobody_else(report: Report) -> None:
             kept_mib=3,
             connections=200,
             crowds=Sizes(gangs=20, bindings=70, refused=10, searched=20, scrapes=40, asked=0, late=5.0),
+            growing=14,
             flags=PATIENT_LEASE,
         ),
     )
