@@ -3,17 +3,21 @@
 The best job of the best queue places what makes it ready, then everything goes back in line: a gang starts whole,
 and what it wants beyond its minimum takes turns with the others, one task at a time.
 
-Three modules have the path of an ordinary pod; read them in this order::
+Four modules have the path of an ordinary pod; read them in this order::
 
     allocate    the turns of queues, and what becomes of a job when it had its turn
     turns       which jobs are looked at, in which order
-    placement   the tasks of one job: as many as make it ready, or none
+    attempt     the tasks of one job, and what was learnt about them
+    placement   places these tasks: as many as make the job ready, or none
 
 They ask the session, its rules and its engine (``volsched.framework``), and change the cluster in a statement.
 
-What few jobs need is wrapped around ``placement.place``, which knows nothing of it: ``domains`` chooses a rack for a
-group of Kubernetes, ``gang_search`` searches for a placement of a whole gang if tasks one by one do not make it ready,
-and ``repair`` keeps room for gangs that have lost pods.
+What few jobs need is wrapped around ``placement.place``, which knows nothing of it. An ordinary job passes through::
+
+    repair.placing.beside_kept_room   keeps room for gangs that have lost pods
+    Searches.place                    searches for a placement of a whole gang, if one by one does not make it ready
+    domains.place_in_domain           chooses a rack for a group of Kubernetes
+    placement.place
 
 Off the path: ``promises`` (room that a node will have later), ``held_up`` (what jobs that wait are told) and
 ``unschedulable`` (when they are tried again).
