@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from plugins.mgpu.devices import CORE, CORE_OF_CARD, MILLI, NATIVE_BURST_SHARE, NodeCardState, count_of, policy_of
+from plugins.mgpu.devices import CORE, CORE_OF_CARD, MGPU, MILLI, NATIVE_BURST_SHARE, NodeCardState, count_of, policy_of
 from plugins.mgpu.placement import Best, CardPlacementSearch, ContainerRequest, alike
 from plugins.mgpu.requests import LONGEST_NAME, long_names
 from plugins.mgpu.requests import PodRequest as PodCardRequest
@@ -41,7 +41,7 @@ from volsched.plugin import (
     never,
 )
 
-NAME: Final = "mgpu"
+NAME: Final = MGPU
 REASON: Final = "FailedScheduling"
 BEST_SCORE: Final = 10.0
 

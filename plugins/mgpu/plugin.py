@@ -6,21 +6,14 @@ After the design of a plugin for Volcengine's mGPU that was proposed to Volcano.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
-from plugins.mgpu.callbacks import NAME, MgpuRules
 from plugins.mgpu.devices import CARD_IDS, POLICY
-from plugins.mgpu.node_events import NodeEvents
-from plugins.mgpu.parts import FreeParts
-from plugins.mgpu.placement import CardPlacementSearch
+from plugins.mgpu.devices import MGPU as NAME
 from plugins.mgpu.requests import MIN_MEMORY, MULTIPLE
 from plugins.mgpu.results import ASSUMED, INDEX
 from plugins.mgpu.scoring import Strategy
-from plugins.mgpu.series import MgpuSeries
-from plugins.mgpu.usage import NodeCardUsage, Requests
-from volsched.plugin import AnnotationTypes, Argument, Registrar, Session
-from volsched.plugin.cards import CARD_PARTS, CardParts
+from volsched.plugin import AnnotationTypes, Argument, Registrar
 
 ENABLE: Final = "predicate.MGPUEnable"
 CARD_POLICY: Final = "predicate.MGPUPolicy"
@@ -77,32 +70,12 @@ class MGPUPlugin:
         """Register everything, unless the plugin is off."""
         if not self._arguments[ENABLE]:
             return
-        least = self._arguments[LEAST_MEMORY]
-        usage = registrar.account(f"{NAME}.ledger", lambda cluster: NodeCardUsage(cluster, Requests(least)))
-        runtime = registrar.account(NAME, lambda _: self._runtime(usage))
-        runtime.report(registrar.session)
-        registrar.account(CARD_PARTS, CardParts.of_cluster).sources[NAME] = runtime.source
-        registrar.register(*runtime.rules.registered(), runtime.series.report())
+        from plugins.mgpu.accounts import register  # noqa: PLC0415 - clusters without shared cards need none of them
 
-    def _runtime(self, usage: NodeCardUsage) -> _MgpuAccounts:
-        search = CardPlacementSearch(self._strategy)
-        by_id = self._arguments[SCHEDULE_MODE] == "id"
-        rules = MgpuRules(usage, search, weight=self._arguments[NODE_ORDER_WEIGHT], by_id=by_id)
-        return _MgpuAccounts(usage, rules, MgpuSeries(usage, search), NodeEvents(usage, by_id=by_id), FreeParts(usage))
-
-
-@dataclass(frozen=True, slots=True)
-class _MgpuAccounts:
-    """What is kept beside the usage of cards."""
-
-    usage: NodeCardUsage
-    rules: MgpuRules
-    series: MgpuSeries
-    node_events: NodeEvents
-    source: FreeParts
-
-    def report(self, session: Session) -> None:
-        """Tell what is new about nodes."""
-        changed = self.usage.take_changed()
-        self.node_events.report(session, changed)
-        self.series.note(changed)
+        register(
+            registrar,
+            self._strategy,
+            least_memory=self._arguments[LEAST_MEMORY],
+            weight=self._arguments[NODE_ORDER_WEIGHT],
+            by_id=self._arguments[SCHEDULE_MODE] == "id",
+        )

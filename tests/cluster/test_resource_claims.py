@@ -224,6 +224,7 @@ def test_a_pod_whose_claim_is_allocated_costs_two_requests(
     installed.start(*DIRECT, proxy=fault_proxy).wait_leading()
     installed.make_pods(namespace, [installed.pod("first", cpu="1", spec=using("c"))])
     installed.wait_bound(namespace, 1)
+    eventually(lambda: fault_proxy.counts.count("create", BINDING) == 1)  # the API server shows it before it is counted
     fault_proxy.counts.clear()
 
     installed.make_pods(namespace, [installed.pod("second", cpu="1", spec=using("c"))])

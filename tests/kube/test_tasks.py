@@ -99,7 +99,10 @@ async def test_finishing_lets_tasks_end_and_cancels_those_that_do_not() -> None:
     assert group.failures == []
 
 
-AWAITED = ("kube/tasks.py", "kube/watch/informer.py", "kube/watch/config_source.py", "run/process.py", "ui/follow.py")
+AWAITED = (
+    *("kube/tasks.py", "kube/watch/informer.py", "kube/watch/config_source.py", "run/process.py", "ui/follow.py"),
+    *("run/following.py", "cli/watching.py"),
+)
 """Beside the group itself: where a task is awaited by who begins it."""
 
 

@@ -93,7 +93,7 @@ async def _got(client: TestClient[Any, Any], path: str) -> tuple[int, str]:
                 return answer.status, (await answer.content.readany()).decode()
             text = await answer.content.readuntil(last)
             return answer.status, (text + await answer.content.readuntil(b"\n\n")).decode()
-        return answer.status, await answer.text()
+        return answer.status, (await answer.text()).replace("<wbr>", "")
 
 
 def text_of(cluster: StaticCluster, path: str, scope: Visibility = EVERYTHING) -> str:

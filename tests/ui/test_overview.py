@@ -328,7 +328,7 @@ def others() -> Picture:
 
 
 def text_of(found: Iterable[str]) -> str:
-    return "\n".join(found)
+    return "\n".join(found).replace("<wbr>", "")
 
 
 def test_every_panel_has_counts_in_place_of_names_of_others() -> None:
@@ -336,7 +336,7 @@ def test_every_panel_has_counts_in_place_of_names_of_others() -> None:
     text = text_of(panels(picture, TEAM).values())
 
     assert [name for name in HIDDEN if name in text] == []
-    assert "team/<wbr>x" in text or "team/x" in text
+    assert "team/x" in text
     assert "worse" in text
     assert "2 objects of others" in text
     assert "1 row is about others" in text

@@ -357,9 +357,9 @@ FORBIDDEN = (
 
 
 def text_of(address: str, token: str, path: str) -> str:
-    """Return what a path answers; of events, those of the beginning."""
+    """Return what a path answers; of events, those of the beginning. Names are whole, without places to break them."""
     request = urllib.request.Request(f"https://{address}{path}", headers={"Authorization": f"Bearer {token}"})
     with urllib.request.urlopen(request, context=UNVERIFIED) as answer:
         if "event-stream" in answer.headers["Content-Type"]:
-            return str(answer.read1(1 << 20).decode())
-        return str(answer.read().decode())
+            return str(answer.read1(1 << 20).decode()).replace("<wbr>", "")
+        return str(answer.read().decode()).replace("<wbr>", "")

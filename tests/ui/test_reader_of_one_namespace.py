@@ -68,7 +68,7 @@ def cluster() -> StaticCluster:
 async def beginning_of(answer: ClientResponse) -> str:
     """Return the text of an answer; of a stream the events with which it begins."""
     if "event-stream" not in answer.content_type:
-        return await answer.text()
+        return (await answer.text()).replace("<wbr>", "")
     text = ""
     while "\n\n" not in text:
         text += (await answer.content.readany()).decode()

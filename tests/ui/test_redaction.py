@@ -40,7 +40,7 @@ def html(picture: Picture, scope: Visibility, view: str, filters: dict[str, str]
     pages = Pages()
     shown = JobsView(pages, JobQuery.of(filters)) if view == "jobs" else pages.view(view, filters)
     shown.show(seen_by(scope, picture), picture.history)
-    return "\n".join([*shown.table.html.values(), shown.caption()[1]])
+    return "\n".join([*shown.table.html.values(), shown.caption()[1]]).replace("<wbr>", "")
 
 
 @pytest.mark.parametrize("view", ALL)
