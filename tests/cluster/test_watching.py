@@ -61,6 +61,7 @@ class Watched:
 
     def end(self) -> int:
         while True:
+            assert select.select([self._ours], [], [], PATIENCE)[0], f"does not end: {self.text}"
             try:
                 came = os.read(self._ours, 1 << 16)
             except OSError:
@@ -68,7 +69,7 @@ class Watched:
             if not came:
                 break
             self.raw += came
-        return self.process.wait()
+        return self.process.wait(PATIENCE)
 
 
 @contextmanager
@@ -76,8 +77,13 @@ def watching(*args: str | Path, terminal: int = 0, program: list[str] | None = N
     """A verb on a pipe, with standard error in it, or on a terminal of so many columns."""
     ours, theirs = open_terminal(terminal) if terminal else os.pipe()
     words = [*program, *map(str, args)] if program else command(*args)
+    # a run in the background ignores Ctrl-C, and so would all that it starts
     process = subprocess.Popen(
-        words, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs, env=environment(PYTHONUNBUFFERED="1")
+        ["env", "--default-signal=INT", *words],
+        stdin=subprocess.DEVNULL,
+        stdout=theirs,
+        stderr=theirs,
+        env=environment(PYTHONUNBUFFERED="1"),
     )
     os.close(theirs)
     try:
